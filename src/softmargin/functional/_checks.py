@@ -1,0 +1,148 @@
+"""Argument checks, kept apart from the mathematics.
+
+Every check raises the exception type that ``F.cross_entropy`` raises for the same mistake, with
+one sentence that names the argument, its value and what is allowed. Checks that must look at
+values only look where that is free: not while compiling, not inside ``torch.func`` transforms,
+and not on accelerators, where a look would stall the queue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+REDUCTIONS = ("none", "mean", "sum")
+DIVERGENCES = ("symmetric", "uniform_to_logits", "logits_to_uniform")
+
+
+def value_range(tensor: Tensor) -> tuple[float, float] | None:
+    """Return the smallest and largest value, or None where looking at values is not free."""
+    if torch.compiler.is_compiling() or tensor.device.type != "cpu" or not tensor.numel():
+        return None
+    lowest, highest = tensor.detach().aminmax()
+    try:
+        return lowest.item(), highest.item()
+    except RuntimeError:  # inside torch.func.vmap, or a fake tensor
+        return None
+
+
+def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of ``allowed``."""
+    if value not in (allowed := tuple(allowed)):
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, but got {value!r}.")
+
+
+def check_number(name: str, value: float, *, above: float = 0.0, inclusive: bool = False) -> None:
+    """Raise unless ``value`` is a finite number above (or at) the bound."""
+    if torch.compiler.is_compiling():  # the number may be symbolic: do not guard on its value
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number or a tensor, but got {value!r}.")
+    if not math.isfinite(value) or not (value >= above if inclusive else value > above):
+        bound = (
+            "" if above == -math.inf else f" {'of at least' if inclusive else 'above'} {above:g}"
+        )
+        raise ValueError(f"{name} must be a finite number{bound}, but got {value}.")
+
+
+def check_setting(
+    name: str,
+    value: float | Tensor,
+    num_classes: int | None = None,
+    *,
+    above: float = 0.0,
+    inclusive: bool = False,
+) -> None:
+    """Check a number, a 0-d tensor, or (where ``num_classes`` is given) one value per class."""
+    if not isinstance(value, Tensor):
+        return check_number(name, value, above=above, inclusive=inclusive)
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, but got {value.dtype}.")
+    shapes: list[tuple[int, ...]] = [()] if num_classes is None else [(), (num_classes,)]
+    if tuple(value.shape) not in shapes:
+        allowed = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {allowed}, but got {tuple(value.shape)}.")
+    if extremes := value_range(value):
+        for number in extremes:  # NaN is both
+            check_number(name, number, above=above, inclusive=inclusive)
+
+
+def check_fit(input: Tensor, target: Tensor) -> int:
+    """Check that logits and target belong together; return the dimension of the classes."""
+    for name, value in (("input", input), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a Tensor, but got {type(value).__name__}.")
+    if not input.is_floating_point():
+        raise NotImplementedError(f"input must be floating-point logits, but got {input.dtype}.")
+    if input.ndim == 0:
+        raise RuntimeError("input must have shape (C), (N, C) or (N, C, d1, ...), but got ().")
+    dim = 0 if input.ndim == 1 else 1
+    if input.shape[dim] < 2:
+        raise ValueError(
+            f"input must hold at least 2 classes in dimension {dim}, "
+            f"but got {input.shape[dim]} in shape {tuple(input.shape)}."
+        )
+    if target.shape == input.shape:
+        if not target.is_floating_point():
+            raise RuntimeError(
+                "target must be floating-point class probabilities when its shape is input's, "
+                f"but got {target.dtype}."
+            )
+        return dim
+    expected = input.shape[:dim] + input.shape[dim + 1 :]
+    if target.shape != expected and not (input.ndim == 1 and target.shape == (1,)):
+        # torch raises ValueError where batch sizes differ and RuntimeError for the other shapes
+        batches_differ = dim == 0 or target.ndim == 0 or target.shape[0] != input.shape[0]
+        raise (ValueError if batches_differ else RuntimeError)(
+            f"target must have shape {tuple(expected)} (classes) or {tuple(input.shape)} "
+            f"(probabilities) for this input, but got {tuple(target.shape)}."
+        )
+    if target.dtype not in (torch.int64, torch.uint8):
+        raise RuntimeError(
+            f"target must hold class indices as torch.int64 or torch.uint8, got {target.dtype}."
+        )
+    return dim
+
+
+def check_classes(target: Tensor, num_classes: int, ignore_index: int | None = None) -> bool:
+    """Raise ``IndexError`` if a target names a class that does not exist.
+
+    Returns whether it is known that no target is ``ignore_index``.
+    """
+    extremes = value_range(target)
+    if extremes is None:
+        return False
+    lowest, highest = extremes
+    if lowest < 0 or highest >= num_classes:
+        wrong = (target < 0) | (target >= num_classes)
+        allowed = f"from 0 to {num_classes - 1}"
+        if ignore_index is not None:
+            wrong &= target != ignore_index
+            allowed += f" or ignore_index {ignore_index}"
+        if bool(wrong.any()):
+            first = int(target[wrong][0])
+            raise IndexError(f"target must hold classes {allowed}, but got {first}.")
+    return ignore_index is None or not lowest <= ignore_index <= highest
+
+
+def check_probabilities(target: Tensor) -> None:
+    """Raise ``ValueError`` if probabilities are negative."""
+    if (extremes := value_range(target)) and extremes[0] < 0:
+        raise ValueError(f"target must hold probabilities of at least 0, but got {extremes[0]}.")
+
+
+def check_weight(weight: Tensor, num_classes: int) -> None:
+    """Raise ``RuntimeError`` unless there is one weight per class."""
+    if tuple(weight.shape) != (num_classes,):
+        raise RuntimeError(
+            f"weight must have shape ({num_classes},), one per class, got {tuple(weight.shape)}."
+        )
+
+
+def check_label_smoothing(value: float) -> None:
+    """Raise ``RuntimeError`` unless the smoothing is a share."""
+    if not 0.0 <= value <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, but got {value}.")

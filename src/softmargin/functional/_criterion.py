@@ -1,0 +1,143 @@
+"""From the loss of one sample to what ``nn.CrossEntropyLoss`` returns.
+
+A loss is two functions of the logits: its value for one target class per sample, and its value
+for every class as if it were the target. Everything else that cross-entropy's users rely on
+(class weights, ignored targets, label smoothing, class probabilities, reductions, dtypes) is the
+same for all losses and happens here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from softmargin.functional import _checks as checks
+from softmargin.functional.margins import HALF, tempered
+
+OfTarget = Callable[[Tensor, Tensor, int], Tensor]
+"""(logits, index that keeps the class dimension, class dimension) -> one value per sample."""
+
+ByClass = Callable[[Tensor, int], Tensor]
+"""(logits, class dimension) -> one value per class, shaped like the logits."""
+
+
+def criterion(
+    input: Tensor,
+    target: Tensor,
+    of_target: OfTarget,
+    by_class: ByClass,
+    *,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+) -> Tensor:
+    """Apply a loss to class indices or class probabilities, as ``F.cross_entropy`` would."""
+    dim = checks.check_fit(input, target)
+    checks.check_setting("tau", tau)
+    checks.check_choice("reduction", reduction, checks.REDUCTIONS)
+    checks.check_label_smoothing(label_smoothing)
+    if weight is not None:
+        checks.check_weight(weight, input.shape[dim])
+    logits = tempered(input, tau, dim)
+    if target.is_floating_point():
+        if ignore_index >= 0:
+            raise RuntimeError(
+                "ignore_index must be negative when target holds class probabilities, "
+                f"but got {ignore_index}."
+            )
+        checks.check_probabilities(target)
+        losses = _of_probabilities(logits, target, by_class, dim, weight, label_smoothing)
+        loss = _reduce(losses, reduction, None)
+    else:
+        losses, norm = _of_indices(
+            logits, target, of_target, by_class, dim, weight, ignore_index, label_smoothing
+        )
+        if reduction == "none":
+            losses = losses.view(target.shape)
+        loss = _reduce(losses, reduction, norm)
+    return loss.to(_result_dtype(input))
+
+
+def _of_indices(
+    logits: Tensor,
+    target: Tensor,
+    of_target: OfTarget,
+    by_class: ByClass,
+    dim: int,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the losses and, where it is not their number, what their mean divides by."""
+    num_classes = logits.shape[dim]
+    index = target.reshape(1) if dim == 0 else target.unsqueeze(dim)
+    index, ignored = _split_ignored(index.long(), num_classes, ignore_index)
+    losses = of_target(logits, index, dim)
+    weights = None
+    if weight is not None:
+        weights = weight.to(losses.dtype)[index].squeeze(dim)
+        losses = losses * weights
+    if label_smoothing > 0:
+        everywhere = by_class(logits, dim)
+        if weight is not None:
+            everywhere = everywhere * along(weight.to(everywhere.dtype), everywhere, dim)
+        losses = (1 - label_smoothing) * losses + label_smoothing * everywhere.mean(dim)
+    if ignored is None:
+        return losses, None if weights is None else weights.sum()
+    ignored = ignored.squeeze(dim)
+    losses = losses.masked_fill(ignored, 0.0)
+    if weights is None:
+        return losses, (~ignored).sum()
+    return losses, weights.masked_fill(ignored, 0.0).sum()
+
+
+def _split_ignored(
+    index: Tensor, num_classes: int, ignore_index: int
+) -> tuple[Tensor, Tensor | None]:
+    """Return targets that are safe to index with, and which of them are to be ignored, if any."""
+    if checks.check_classes(index, num_classes, ignore_index):
+        return index, None
+    ignored = index == ignore_index
+    return index.masked_fill(ignored, 0), ignored
+
+
+def _of_probabilities(
+    logits: Tensor,
+    target: Tensor,
+    by_class: ByClass,
+    dim: int,
+    weight: Tensor | None,
+    label_smoothing: float,
+) -> Tensor:
+    """Return Σ_c y_c·loss_c, each class's own loss weighted by its probability."""
+    losses = by_class(logits, dim)
+    target = target.to(losses.dtype)
+    if label_smoothing > 0:
+        target = target * (1 - label_smoothing) + label_smoothing / logits.shape[dim]
+    if weight is not None:
+        target = target * along(weight.to(target.dtype), target, dim)
+    return (losses * target).sum(dim)
+
+
+def along(per_class: Tensor, like: Tensor, dim: int) -> Tensor:
+    """Return a (C,) tensor shaped to broadcast along the class dimension of ``like``."""
+    return per_class.view([-1 if i == dim else 1 for i in range(like.ndim)])
+
+
+def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    return losses.mean() if norm is None else losses.sum() / norm
+
+
+def _result_dtype(input: Tensor) -> torch.dtype:
+    """Return what ``F.cross_entropy`` returns: float32 for half precision under autocast."""
+    if input.dtype in HALF and torch.is_autocast_enabled(input.device.type):
+        return torch.float32
+    return input.dtype

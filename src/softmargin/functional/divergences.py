@@ -1,0 +1,86 @@
+"""How far the non-target logits are from level (LM eq. 8-10)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from softmargin.functional._checks import DIVERGENCES, check_choice
+from softmargin.functional.margins import at_least_float32, prepare, without_target
+
+
+def logit_divergence(
+    logits: Tensor,
+    target: Tensor,
+    divergence: str = "symmetric",
+    tau: float | Tensor = 1.0,
+) -> Tensor:
+    r"""Return a KL divergence between the non-target softmax q and the uniform distribution u.
+
+    With :math:`q_i = e^{z_i/\tau} / \sum_{j \ne c} e^{z_j/\tau}` for :math:`i \ne c` and
+    :math:`u = 1/(C-1)`:
+
+    - ``"logits_to_uniform"``: :math:`D(q \| u) = \sum q_i \log((C-1) q_i)`
+    - ``"uniform_to_logits"``: :math:`D(u \| q) = -\frac{1}{C-1} \sum \log((C-1) q_i)`
+    - ``"symmetric"``: their mean, :math:`\frac12 \sum (q_i - \frac{1}{C-1}) \log q_i`
+
+    All are 0 when the non-target logits are level, which is where the margin that softmax
+    contains (:func:`embedded_bias`) is largest, and always 0 for two classes.
+
+    Args:
+        logits: scores of shape (C), (N, C) or (N, C, d1, ...).
+        target: class indices of shape (), (N) or (N, d1, ...).
+        divergence: one of the three names above.
+        tau: temperature, a number or a 0-d tensor above 0.
+
+    Returns:
+        one value per sample, of the target's shape.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import logit_divergence
+        >>> logit_divergence(torch.tensor([[9.0, 1.0, 1.0]]), torch.tensor([0]))
+        tensor([0.])
+    """
+    check_choice("divergence", divergence, DIVERGENCES)
+    logits, index, dim = prepare(logits, target, tau)
+    return divergence_of(logits, index, dim, divergence).view(target.shape)
+
+
+def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> Tensor:
+    """Return :func:`logit_divergence` for an index that keeps the class dimension."""
+    others = logits.shape[dim] - 1
+    log_q = torch.log_softmax(without_target(at_least_float32(logits), index, dim), dim)
+    # log((C-1)q), with 0 in the target's place so that it adds nothing to either sum
+    relative = (log_q + math.log(others)).scatter(dim, index, 0.0)
+    return _combine((log_q.exp() * relative).sum(dim), -relative.sum(dim) / others, divergence)
+
+
+def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
+    """Return :func:`logit_divergence` of every class as if it were the target, in O(N·C) memory.
+
+    q_i = p_i/(1 - p_c) turns both sums into sums over all classes less one term. That cancels
+    only where p_c > 1/2: one class at most, the largest, which is computed directly.
+    """
+    logits = at_least_float32(logits)
+    others = logits.shape[dim] - 1
+    top = logits.detach().argmax(dim, keepdim=True)
+    of_top = divergence_of(logits, top, dim, divergence).unsqueeze(dim)
+    log_p = torch.log_softmax(logits, dim)
+    p_log_p = log_p.exp() * log_p
+    own = log_p.scatter(dim, top, -1.0)  # keeps NaN out of a gradient that is not used
+    rest = torch.log1p(-own.exp())
+    mean_log_q = (p_log_p.sum(dim, keepdim=True) - own.exp() * own) / rest.exp() - rest
+    sum_log_q = log_p.sum(dim, keepdim=True) - own - others * rest
+    result = _combine(
+        mean_log_q + math.log(others), -sum_log_q / others - math.log(others), divergence
+    )
+    return result.scatter(dim, top, of_top)
+
+
+def _combine(logits_to_uniform: Tensor, uniform_to_logits: Tensor, divergence: str) -> Tensor:
+    if divergence == "symmetric":
+        return (logits_to_uniform + uniform_to_logits) / 2
+    return logits_to_uniform if divergence == "logits_to_uniform" else uniform_to_logits

@@ -1,0 +1,263 @@
+"""Margins: how far the other classes are ahead of the target, one number per sample.
+
+Every loss of this library is a function of one of these numbers. The stable forms live here and
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from softmargin.functional._checks import check_classes, check_fit, check_setting
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
+    r"""Return the log-odds against the target class, the ξ that all losses here are built on.
+
+    .. math:: \xi = \log \sum_{i \ne c} e^{z_i / \tau} - z_c / \tau
+
+    so that the target's probability is ``sigmoid(-ξ)`` and cross-entropy is ``softplus(ξ)``. It
+    is computed without the cancellation that makes ``F.cross_entropy`` return exactly 0 once the
+    target leads by about 17 in float32, and in at least float32 for half-precision logits.
+
+    Args:
+        logits: scores of shape (C), (N, C) or (N, C, d1, ...).
+        target: class indices of shape (), (N) or (N, d1, ...).
+        tau: temperature, a number or a 0-d tensor above 0.
+
+    Returns:
+        ξ, of the target's shape.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import log_odds
+        >>> log_odds(torch.tensor([[100.0, 0.0, 0.0]]), torch.tensor([0]))
+        tensor([-99.3069])
+    """
+    logits, index, dim = prepare(logits, target, tau)
+    return log_odds_of(logits, index, dim).view(target.shape)
+
+
+def hard_log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
+    r"""Return by how much the best other class leads the target: ξ with max in place of LSE.
+
+    .. math:: \left(\max_{i \ne c} z_i - z_c\right) / \tau
+
+    It is positive exactly where the sample is misclassified. Arguments as in :func:`log_odds`.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import hard_log_odds
+        >>> hard_log_odds(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([0]))
+        tensor([-2.])
+    """
+    logits, index, dim = prepare(logits, target, tau)
+    return hard_log_odds_of(logits, index, dim).view(target.shape)
+
+
+def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
+    r"""Return ρ̂, the margin that softmax cross-entropy already contains (LM eq. 7).
+
+    .. math:: \hat\rho = \log \sum_{i \ne c} e^{(z_i - \max_{j \ne c} z_j) / \tau}
+              \in [0, \log(C - 1)]
+
+    It is the difference between :func:`log_odds` and :func:`hard_log_odds`: 0 when one other
+    class stands alone, ``log(C - 1)`` when the others are level. Arguments as in
+    :func:`log_odds`.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import embedded_bias
+        >>> embedded_bias(torch.zeros(1, 4), torch.tensor([0])).exp()
+        tensor([3.])
+    """
+    logits, index, dim = prepare(logits, target, tau)
+    others = without_target(at_least_float32(logits), index, dim)
+    return (others - others.amax(dim, keepdim=True)).exp().sum(dim).log().view(target.shape)
+
+
+def prepare(logits: Tensor, target: Tensor, tau: float | Tensor) -> tuple[Tensor, Tensor, int]:
+    """Check the arguments of a per-sample function; return logits over τ, index and dimension."""
+    dim = check_fit(logits, target)
+    check_setting("tau", tau)
+    if target.is_floating_point():
+        raise RuntimeError("target must hold class indices here, but got class probabilities.")
+    check_classes(target, logits.shape[dim])
+    index = target.reshape(1) if dim == 0 else target.unsqueeze(dim)
+    return tempered(logits, tau, dim), index.long(), dim
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """Return the dtype to compute in: float32 for half precision, otherwise the tensor's own."""
+    return torch.float32 if tensor.dtype in HALF else tensor.dtype
+
+
+def at_least_float32(tensor: Tensor) -> Tensor:
+    """Return half-precision tensors as float32, others as they are."""
+    return tensor.to(compute_dtype(tensor))
+
+
+def tempered(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
+    """Return logits/τ up to a shift, which no loss here can see and which keeps the precision."""
+    if not isinstance(tau, Tensor) and tau == 1:
+        return logits
+    logits = at_least_float32(logits)
+    return (logits - logits.detach().amax(dim, keepdim=True)) / tau
+
+
+def softplus(x: Tensor) -> Tensor:
+    """Return log(1 + e^x), right in both tails.
+
+    ``F.softplus`` turns linear at 20 by default, which costs 2e-9; at 80 nothing is lost.
+    """
+    return F.softplus(x, threshold=80.0)
+
+
+def without_target(logits: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return the logits with the target's entry at the lowest finite number.
+
+    Not at -inf: where every other class is at -inf too (masked classes) the maximum must stay
+    finite, or the loss and its gradient become NaN where cross-entropy gives 0.
+    """
+    return logits.scatter(dim, index, torch.finfo(logits.dtype).min)
+
+
+def hard_log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return :func:`hard_log_odds` for an index that keeps the class dimension."""
+    logits = at_least_float32(logits)
+    rival = without_target(logits, index, dim).amax(dim)
+    return rival - logits.gather(dim, index).squeeze(dim)
+
+
+def hard_log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
+    """Return :func:`hard_log_odds` of every class, shaped like the logits."""
+    logits = at_least_float32(logits)
+    best, places = logits.topk(2, dim)
+    first, second = best.unbind(dim)
+    rival = first.unsqueeze(dim).expand_as(logits)
+    return rival.scatter(dim, places.narrow(dim, 0, 1), second.unsqueeze(dim)) - logits
+
+
+def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return :func:`log_odds` for an index that keeps the class dimension."""
+    if _needs_plain_operations():
+        _, rival, total = _exponentials(logits, index, dim)
+        return _log_odds(logits, index, dim, rival, total)
+    no_floor = torch.scalar_tensor(-math.inf, dtype=compute_dtype(logits))
+    return _SoftMaximum.apply(logits, index, dim, no_floor)[0]  # type: ignore[no-any-return, no-untyped-call]
+
+
+def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -> Tensor:
+    """Return log(β + e^ξ), the smooth maximum of ξ and log β.
+
+    ``log_beta`` is a 0-d tensor or has one value per sample.
+    """
+    if _needs_plain_operations():
+        xi = log_odds_of(logits, index, dim)
+        # the same function twice, each in the form whose derivatives do not cancel there
+        return torch.where(
+            xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
+        )
+    return _SoftMaximum.apply(logits, index, dim, log_beta)[0]  # type: ignore[no-any-return, no-untyped-call]
+
+
+def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
+    r"""Return :func:`log_odds` of every class as if it were the target, in O(N·C) memory.
+
+    ξ_c = log(1 - p_c) - log p_c cancels only where p_c > 1/2. That can be one class, the
+    largest, which therefore gets its own log-sum over the others.
+    """
+    top = logits.detach().argmax(dim, keepdim=True)
+    of_top = log_odds_of(logits, top, dim).unsqueeze(dim)
+    log_p = torch.log_softmax(at_least_float32(logits), dim)
+    # -1 in the place of the largest keeps NaN out of a gradient that is not used
+    log_p = log_p.scatter(dim, top, -1.0)
+    return (torch.log1p(-log_p.exp()) - log_p).scatter(dim, top, of_top)
+
+
+def _needs_plain_operations() -> bool:
+    """Whether an ``autograd.Function`` must be avoided here.
+
+    The compiler fuses plain operations better than it traces a function, and PyTorch's forward
+    mode gives silently wrong second derivatives for functions that define a ``jvp``.
+    """
+    return torch.compiler.is_compiling() or forward_ad._current_level >= 0
+
+
+def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum."""
+    others = at_least_float32(without_target(logits, index, dim))
+    rival = others.detach().amax(dim, keepdim=True)
+    others = others.sub_(rival).exp_()
+    return others, rival, others.sum(dim, keepdim=True)
+
+
+def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:
+    # the difference of maxima first: it is exact where z is large, and log(total) is small
+    return (rival - logits.gather(dim, index) + total.log()).squeeze(dim)
+
+
+class _SoftMaximum(torch.autograd.Function):
+    """log(β + e^ξ) with one pass of exponentials and one saved N × C tensor.
+
+    Its derivatives are those of GD eq. 10 in the form that does not cancel: with
+    w = sigmoid(ξ - log β) and q the softmax over the non-target classes, w·q_i for the others,
+    -w for the target, and 1 - w for log β.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        logits: Tensor, index: Tensor, dim: int, log_beta: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        others, rival, total = _exponentials(logits, index, dim)
+        xi = _log_odds(logits, index, dim, rival, total)
+        return torch.logaddexp(xi, log_beta), xi, others, total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        logits, index, ctx.dim, log_beta = inputs
+        _, xi, others, total = output
+        ctx.mark_non_differentiable(xi, others, total)
+        ctx.set_materialize_grads(False)
+        if logits.dtype in HALF:  # float32 exponentials would be larger than what torch keeps
+            ctx.save_for_backward(logits, index, log_beta, xi)
+        else:
+            ctx.save_for_backward(logits, index, log_beta, xi, others, total)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad, dim = grads[0], ctx.dim
+        if grad is None:
+            return None, None, None, None
+        logits, index, log_beta, xi, *kept = ctx.saved_tensors
+        graph = torch.is_grad_enabled()
+        if graph:  # the gradient is to be differentiated: write it as a function of the inputs
+            xi = log_odds_of(logits, index, dim)
+        of_beta = None
+        if ctx.needs_input_grad[3]:
+            of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
+        pull = (grad * torch.sigmoid(xi - log_beta)).unsqueeze(dim)
+        if graph:
+            others = _softmax_without_target(logits, index, dim)
+            of_logits = (others * pull).scatter(dim, index, -pull)
+        elif kept:
+            others, total = kept
+            of_logits = (others * (pull / total)).scatter_(dim, index, -pull)
+        else:
+            others, _, total = _exponentials(logits, index, dim)
+            of_logits = others.mul_(pull / total).scatter_(dim, index, -pull)
+        return of_logits.to(logits.dtype), None, None, of_beta
+
+
+def _softmax_without_target(logits: Tensor, index: Tensor, dim: int) -> Tensor:
+    return torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)

@@ -1,0 +1,306 @@
+"""The losses on the log-odds ξ, with the arguments of ``F.cross_entropy``."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from softmargin.functional import _checks as checks
+from softmargin.functional._criterion import along, criterion
+from softmargin.functional.divergences import divergence_by_class, divergence_of
+from softmargin.functional.margins import (
+    compute_dtype,
+    log_odds_by_class,
+    log_odds_of,
+    soft_maximum_of,
+    softplus,
+)
+
+
+def gradient_decay_loss(
+    input: Tensor,
+    target: Tensor,
+    beta: float | Tensor = 1.0,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    floored: bool = False,
+) -> Tensor:
+    r"""Softmax loss whose gradient fades with confidence at a rate set by β (GD eq. 5).
+
+    .. math:: J = \log(\beta + e^{\xi}) = -\log \frac{e^{z_c/\tau}}
+              {\sum_{i \ne c} e^{z_i/\tau} + \beta e^{z_c/\tau}}
+
+    with ξ from :func:`log_odds`. β = 1 is cross-entropy. β < 1 is a margin of -log β: samples
+    keep their gradient until they are very sure. β > 1 lets go of a sample early. The gradient
+    is cross-entropy's times 1/(1 + (β - 1)p).
+
+    The minimum is log β, below 0 for β < 1. ``floored=True`` takes it off,
+    softplus(ξ - log β): the same gradient, and never below 0.
+
+    Args:
+        input: logits of shape (C), (N, C) or (N, C, d1, ...).
+        target: class indices of shape (), (N) or (N, d1, ...), or class probabilities of the
+            input's shape, for which the loss is :math:`\sum_c y_c J_c`.
+        beta: gradient decay factor above 0: a number, a 0-d tensor (it may require a gradient)
+            or one value per class, of shape (C,).
+        tau: temperature above 0, a number or a 0-d tensor.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+        floored: whether to subtract log β, so that the minimum is 0.
+
+    Shape:
+        a scalar, or the target's shape (without its classes) for ``reduction="none"``.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import gradient_decay_loss
+        >>> logits, target = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
+        >>> gradient_decay_loss(logits, target)  # β = 1 is cross-entropy
+        tensor(0.2201)
+        >>> gradient_decay_loss(logits, target, beta=0.1)
+        tensor(-1.1031)
+        >>> gradient_decay_loss(logits, target, beta=0.1, floored=True)
+        tensor(1.1994)
+    """
+
+    def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
+        log_beta = _log(beta, z, dim, index)
+        if floored:
+            return softplus(log_odds_of(z, index, dim) - log_beta)
+        return soft_maximum_of(z, index, dim, log_beta)
+
+    def by_class(z: Tensor, dim: int) -> Tensor:
+        log_beta = _log(beta, z, dim)
+        above = softplus(log_odds_by_class(z, dim) - log_beta)
+        return above if floored else above + log_beta
+
+    return criterion(
+        input,
+        target,
+        of_target,
+        by_class,
+        tau=tau,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
+def soft_margin_softmax_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float | Tensor,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Cross-entropy with the target's logit lowered by a margin: softplus(ξ + m), M-Softmax.
+
+    It is :func:`gradient_decay_loss` with β = e^(-m), floored.
+
+    Args:
+        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
+        target: class indices or class probabilities.
+        margin: m, a finite number or a 0-d tensor.
+        tau: temperature above 0.
+        weight: one weight per class.
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import soft_margin_softmax_loss
+        >>> soft_margin_softmax_loss(torch.zeros(1, 2), torch.tensor([0]), margin=1.0)
+        tensor(1.3133)
+    """
+    checks.check_setting("margin", margin, above=-math.inf)
+    return criterion(
+        input,
+        target,
+        lambda z, index, dim: softplus(log_odds_of(z, index, dim) + margin),
+        lambda z, dim: softplus(log_odds_by_class(z, dim) + margin),
+        tau=tau,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
+def modified_softmax_loss(
+    input: Tensor,
+    target: Tensor,
+    rho: float | Tensor = 1.0,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Softmax loss with the hinge loss's bias: softplus(ξ + ρ), ρ = 1 (LM eq. 15).
+
+    It is :func:`soft_margin_softmax_loss` under another name and with its default: β = e^(-1),
+    floored.
+
+    Args:
+        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
+        target: class indices or class probabilities.
+        rho: ρ, a finite number or a 0-d tensor.
+        tau: temperature above 0.
+        weight: one weight per class.
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import modified_softmax_loss
+        >>> modified_softmax_loss(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(1.3133)
+    """
+    checks.check_setting("rho", rho, above=-math.inf)
+    return soft_margin_softmax_loss(
+        input, target, rho, tau, weight, ignore_index, reduction, label_smoothing
+    )
+
+
+def regularized_softmax_loss(
+    input: Tensor,
+    target: Tensor,
+    lam: float | Tensor = 0.3,
+    divergence: str = "symmetric",
+    beta: float | Tensor = 1.0,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Softmax loss plus a pull of the non-target logits towards level (LM eq. 11).
+
+    .. math:: \log(\beta + e^{\xi}) + \lambda D
+
+    with D from :func:`logit_divergence`. Level non-target logits are where the margin that
+    softmax contains is largest; the pull leaves the target's own logit alone. β = 1 is the
+    paper's loss. Samples are weighted and ignored in D as they are in the loss.
+
+    Args:
+        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
+        target: class indices or class probabilities.
+        lam: λ of at least 0, a number or a 0-d tensor.
+        divergence: ``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``.
+        beta: gradient decay factor above 0: a number, a 0-d tensor or one value per class.
+        tau: temperature above 0.
+        weight: one weight per class.
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import regularized_softmax_loss
+        >>> logits, target = torch.tensor([[2.0, 1.0, -1.0]]), torch.tensor([0])
+        >>> regularized_softmax_loss(logits, target, lam=0.0)  # cross-entropy
+        tensor(0.3490)
+        >>> regularized_softmax_loss(logits, target)
+        tensor(0.4633)
+    """
+    checks.check_setting("lam", lam, inclusive=True)
+    checks.check_choice("divergence", divergence, checks.DIVERGENCES)
+
+    def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
+        loss = soft_maximum_of(z, index, dim, _log(beta, z, dim, index))
+        return loss + lam * divergence_of(z, index, dim, divergence)
+
+    def by_class(z: Tensor, dim: int) -> Tensor:
+        log_beta = _log(beta, z, dim)
+        losses = softplus(log_odds_by_class(z, dim) - log_beta) + log_beta
+        return losses + lam * divergence_by_class(z, dim, divergence)
+
+    return criterion(
+        input,
+        target,
+        of_target,
+        by_class,
+        tau=tau,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
+def focal_loss(
+    input: Tensor,
+    target: Tensor,
+    gamma: float | Tensor = 2.0,
+    tau: float | Tensor = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""Cross-entropy weighted by how wrong the model still is (Lin et al., 2017).
+
+    .. math:: (1 - p_c)^{\gamma} \cdot (-\log p_c)
+              = \operatorname{sigmoid}(\xi)^{\gamma} \operatorname{softplus}(\xi)
+
+    The peer that users know: like β > 1 it lets go of confident samples. γ = 0 is cross-entropy,
+    and the usual per-class α is ``weight``. The ξ form keeps the gradient finite for γ < 1 at
+    p = 1, where the textbook form gives NaN.
+
+    Args:
+        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
+        target: class indices or class probabilities.
+        gamma: γ of at least 0, a number or a 0-d tensor.
+        tau: temperature above 0.
+        weight: one weight per class.
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.functional import focal_loss
+        >>> focal_loss(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(0.1733)
+    """
+    checks.check_setting("gamma", gamma, inclusive=True)
+
+    def of_log_odds(xi: Tensor) -> Tensor:
+        return (-gamma * softplus(-xi)).exp() * softplus(xi)
+
+    return criterion(
+        input,
+        target,
+        lambda z, index, dim: of_log_odds(log_odds_of(z, index, dim)),
+        lambda z, dim: of_log_odds(log_odds_by_class(z, dim)),
+        tau=tau,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+
+
+def _log(beta: float | Tensor, logits: Tensor, dim: int, index: Tensor | None = None) -> Tensor:
+    """Return log β for the given targets, or for every class, ready to meet ξ."""
+    checks.check_setting("beta", beta, logits.shape[dim])
+    dtype = compute_dtype(logits)
+    if not isinstance(beta, Tensor):
+        return torch.scalar_tensor(math.log(beta), dtype=dtype)
+    log_beta = beta.log().to(dtype)
+    if log_beta.ndim == 0:
+        return log_beta
+    return along(log_beta, logits, dim) if index is None else log_beta[index].squeeze(dim)
