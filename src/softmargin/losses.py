@@ -1,0 +1,394 @@
+"""Criteria: the losses of :mod:`softmargin.functional` as modules, drop-in for cross-entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from softmargin import functional
+from softmargin._settings import ModuleWithSettings, Setting, describe
+from softmargin.functional import _checks as checks
+
+ANY_NUMBER = Setting(above=-math.inf)
+POSITIVE = Setting()
+NOT_NEGATIVE = Setting(inclusive=True)
+PER_CLASS = Setting(per_class=True)
+
+
+class LogitLoss(ModuleWithSettings):
+    """Base of all criteria on logits: a function of :mod:`softmargin.functional` with its options.
+
+    A subclass names its ``function``, its ``settings`` (the numbers kept in ``state_dict``) and
+    passes its own arguments on by name.
+    """
+
+    function: ClassVar[Callable[..., Tensor]]
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        own: Mapping[str, Any],
+        weight: Tensor | None,
+        ignore_index: int,
+        reduction: str,
+        label_smoothing: float,
+    ) -> None:
+        """Check and keep the loss's own arguments and those of ``nn.CrossEntropyLoss``."""
+        super().__init__()
+        checks.check_choice("reduction", reduction, checks.REDUCTIONS)
+        checks.check_label_smoothing(label_smoothing)
+        self._own = tuple(own)
+        for name, value in own.items():
+            setattr(self, name, value)
+        if "tau" in own:
+            checks.check_setting("tau", own["tau"])
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of logits against class indices or class probabilities."""
+        return type(self).function(
+            input,
+            target,
+            **{name: getattr(self, name) for name in self._own},
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def extra_repr(self) -> str:
+        """Show the loss's own arguments, and the shared ones that are not at their default."""
+        parts = [f"{name}={describe(getattr(self, name))}" for name in self._own]
+        if self.weight is not None:
+            parts.append(f"weight={describe(self.weight)}")
+        shared = {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}
+        for name, default in shared.items():
+            if (value := getattr(self, name)) != default:
+                parts.append(f"{name}={value!r}")
+        return ", ".join(parts)
+
+
+class GradientDecayLoss(LogitLoss):
+    r"""Softmax loss whose gradient fades with confidence at a rate set by β.
+
+    .. math:: J = \log(\beta + e^{\xi}), \quad
+              -\frac{\partial J}{\partial z_c} = \frac{1 - p_c}{1 + (\beta - 1) p_c}
+
+    β = 1 is ``nn.CrossEntropyLoss``. Small β is a large margin -log β: fast convergence, easy
+    samples first, over-confidence. Large β keeps samples together and the model calibrated. For
+    β < 1 the loss goes down to log β, below 0; ``floored=True`` moves the minimum to 0.
+
+    Args:
+        beta: gradient decay factor above 0: a number, one value per class as a tensor of shape
+            (C,), or an ``nn.Parameter`` to learn it. Kept in ``state_dict``, may be set at any
+            time.
+        tau: temperature above 0.
+        floored: whether to subtract log β, so that the minimum is 0.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Shape:
+        - input: (C), (N, C) or (N, C, d1, ...).
+        - target: (), (N) or (N, d1, ...) class indices, or probabilities of the input's shape.
+        - output: a scalar, or one value per sample for ``reduction="none"``.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import GradientDecayLoss
+        >>> criterion = GradientDecayLoss(beta=0.1)
+        >>> criterion(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+        tensor(-1.1031)
+        >>> criterion.beta = 1.0  # from here on it is cross-entropy
+        >>> criterion
+        GradientDecayLoss(beta=1, tau=1.0, floored=False)
+    """
+
+    function = staticmethod(functional.gradient_decay_loss)
+    settings: ClassVar = {"beta": PER_CLASS}
+
+    def __init__(
+        self,
+        beta: float | Tensor = 1.0,
+        tau: float | Tensor = 1.0,
+        *,
+        floored: bool = False,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        own = {"beta": beta, "tau": tau, "floored": floored}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+
+
+class SoftMarginSoftmaxLoss(LogitLoss):
+    r"""Cross-entropy with the target's logit lowered by a margin, softplus(ξ + m) (M-Softmax).
+
+    The same as ``GradientDecayLoss(beta=exp(-margin), floored=True)``.
+
+    Args:
+        margin: m, a finite number; kept in ``state_dict``, may be set at any time.
+        tau: temperature above 0.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import SoftMarginSoftmaxLoss
+        >>> SoftMarginSoftmaxLoss(margin=0.5)(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(0.9741)
+    """
+
+    function = staticmethod(functional.soft_margin_softmax_loss)
+    settings: ClassVar = {"margin": ANY_NUMBER}
+
+    def __init__(
+        self,
+        margin: float | Tensor,
+        tau: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        own = {"margin": margin, "tau": tau}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+
+
+class ModifiedSoftmaxLoss(LogitLoss):
+    r"""Softmax loss with the hinge loss's bias, softplus(ξ + ρ) with ρ = 1 (LM eq. 15).
+
+    The same as ``GradientDecayLoss(beta=exp(-rho), floored=True)``.
+
+    Args:
+        rho: ρ, a finite number; kept in ``state_dict``, may be set at any time.
+        tau: temperature above 0.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import ModifiedSoftmaxLoss
+        >>> ModifiedSoftmaxLoss()(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(1.3133)
+    """
+
+    function = staticmethod(functional.modified_softmax_loss)
+    settings: ClassVar = {"rho": ANY_NUMBER}
+
+    def __init__(
+        self,
+        rho: float | Tensor = 1.0,
+        tau: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        own = {"rho": rho, "tau": tau}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+
+
+class RegularizedSoftmaxLoss(LogitLoss):
+    r"""Softmax loss plus λ times a divergence that levels the non-target logits (LM eq. 11).
+
+    .. math:: \log(\beta + e^{\xi}) + \lambda D
+
+    Args:
+        lam: λ of at least 0; kept in ``state_dict``, may be set at any time.
+        divergence: ``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``, see
+            :func:`softmargin.functional.logit_divergence`.
+        beta: gradient decay factor as in :class:`GradientDecayLoss`; 1 is the paper's loss.
+        tau: temperature above 0.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import RegularizedSoftmaxLoss
+        >>> RegularizedSoftmaxLoss()(torch.tensor([[2.0, 1.0, -1.0]]), torch.tensor([0]))
+        tensor(0.4633)
+    """
+
+    function = staticmethod(functional.regularized_softmax_loss)
+    settings: ClassVar = {"lam": NOT_NEGATIVE, "beta": PER_CLASS}
+
+    def __init__(
+        self,
+        lam: float | Tensor = 0.3,
+        divergence: str = "symmetric",
+        *,
+        beta: float | Tensor = 1.0,
+        tau: float | Tensor = 1.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        checks.check_choice("divergence", divergence, checks.DIVERGENCES)
+        own = {"lam": lam, "divergence": divergence, "beta": beta, "tau": tau}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+
+
+class MeanHingeLoss(LogitLoss):
+    r"""Hinge loss averaged over the other classes (LM eq. 14).
+
+    .. math:: \frac{1}{C-1} \sum_{i \ne c} \max(0, z_i - z_c + m)
+
+    Args:
+        margin: m of at least 0; kept in ``state_dict``, may be set at any time.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import MeanHingeLoss
+        >>> MeanHingeLoss()(torch.tensor([[2.0, 1.5, 0.0]]), torch.tensor([0]))
+        tensor(0.2500)
+    """
+
+    function = staticmethod(functional.mean_hinge_loss)
+    settings: ClassVar = {"margin": NOT_NEGATIVE}
+
+    def __init__(
+        self,
+        margin: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        super().__init__({"margin": margin}, weight, ignore_index, reduction, label_smoothing)
+
+
+class MaxHingeLoss(LogitLoss):
+    r"""Hinge loss against the best other class only (Crammer and Singer, 2001).
+
+    .. math:: \max(0, \max_{i \ne c} z_i - z_c + m)
+
+    Args:
+        margin: m of at least 0; kept in ``state_dict``, may be set at any time.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import MaxHingeLoss
+        >>> MaxHingeLoss()(torch.tensor([[2.0, 1.5, 0.0]]), torch.tensor([0]))
+        tensor(0.5000)
+    """
+
+    function = staticmethod(functional.max_hinge_loss)
+    settings: ClassVar = {"margin": NOT_NEGATIVE}
+
+    def __init__(
+        self,
+        margin: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        super().__init__({"margin": margin}, weight, ignore_index, reduction, label_smoothing)
+
+
+class HardBiasSoftmaxLoss(LogitLoss):
+    r"""Softplus of the hard margin with a constant bias (LM section 3), kept for comparison.
+
+    .. math:: \log(1 + e^{h + \rho}), \quad h = (\max_{i \ne c} z_i - z_c) / \tau
+
+    Args:
+        rho: ρ, a finite number; kept in ``state_dict``, may be set at any time.
+        tau: temperature above 0.
+        weight: one weight per class, of shape (C,).
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import HardBiasSoftmaxLoss
+        >>> HardBiasSoftmaxLoss()(torch.zeros(1, 5), torch.tensor([0]))
+        tensor(1.3133)
+    """
+
+    function = staticmethod(functional.hard_bias_softmax_loss)
+    settings: ClassVar = {"rho": ANY_NUMBER}
+
+    def __init__(
+        self,
+        rho: float | Tensor = 1.0,
+        tau: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        own = {"rho": rho, "tau": tau}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+
+
+class FocalLoss(LogitLoss):
+    r"""Cross-entropy weighted by (1 - p)^γ (Lin et al., 2017), the peer that users know.
+
+    Args:
+        gamma: γ of at least 0; kept in ``state_dict``, may be set at any time.
+        tau: temperature above 0.
+        weight: one weight per class, of shape (C,); the usual α.
+        ignore_index: a target value that contributes nothing.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        label_smoothing: share of the target spread over all classes, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from softmargin import FocalLoss
+        >>> FocalLoss()(torch.zeros(1, 2), torch.tensor([0]))
+        tensor(0.1733)
+    """
+
+    function = staticmethod(functional.focal_loss)
+    settings: ClassVar = {"gamma": NOT_NEGATIVE}
+
+    def __init__(
+        self,
+        gamma: float | Tensor = 2.0,
+        tau: float | Tensor = 1.0,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        own = {"gamma": gamma, "tau": tau}
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
