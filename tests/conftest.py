@@ -1,0 +1,13 @@
+"""Shared set-up: one thread, a fixed seed before every test."""
+
+import pytest
+import torch
+
+
+def pytest_configure() -> None:
+    torch.set_num_threads(1)  # two threads that fight over small tensors are slower than one
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
