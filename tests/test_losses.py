@@ -10,12 +10,12 @@ import sys
 
 import pytest
 import torch
-from loss_cases import EVERY_LOSS, EVERY_OPTION, slow_criterion
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import gradcheck, gradgradcheck
 
 import softmargin
+from loss_cases import EVERY_LOSS, EVERY_OPTION, slow_criterion
 
 each_loss = pytest.mark.parametrize("case", EVERY_LOSS.values(), ids=EVERY_LOSS)
 each_option = pytest.mark.parametrize(("case", "options"), EVERY_OPTION.values(), ids=EVERY_OPTION)
@@ -156,6 +156,14 @@ def test_vmap_over_models_equals_a_loop(case, kind):
     alone = [torch.func.grad_and_value(loss)(z, v) for z, v in zip(logits, values, strict=True)]
     for ours, expected in zip(together, zip(*alone, strict=True), strict=True):
         torch.testing.assert_close(ours, torch.stack(expected), rtol=1e-12, atol=1e-14)
+
+
+@each_loss
+def test_vmap_keeps_the_dtype_of_the_logits(case):
+    logits, target = sample(dtype=torch.float32, shape=(6, 5))
+    values = torch.rand(3, dtype=torch.float64) + 0.05
+    losses = torch.func.vmap(lambda v: case.function(logits, target, **{case.setting: v}))(values)
+    assert losses.dtype == torch.float32
 
 
 @each_loss
@@ -343,7 +351,7 @@ def test_bad_calls_raise_what_torch_raises(case, call):
     if call in NOT_IN_TORCH:
         error = NOT_IN_TORCH[call]
     else:
-        with pytest.raises(Exception) as raised:  # noqa: PT011, B017
+        with pytest.raises(Exception) as raised:
             nn.functional.cross_entropy(*arguments, **shared)
         error = raised.type
     with pytest.raises(error, match=message):

@@ -22,7 +22,7 @@ def value_range(tensor: Tensor) -> tuple[float, float] | None:
     """Return the smallest and largest value, or None where looking at values is not free."""
     if torch.compiler.is_compiling() or tensor.device.type != "cpu" or not tensor.numel():
         return None
-    lowest, highest = tensor.detach().aminmax()
+    lowest, highest = tensor.detach().aminmax() if tensor.ndim else (tensor, tensor)
     try:
         return lowest.item(), highest.item()
     except RuntimeError:  # inside torch.func.vmap, or a fake tensor

@@ -152,7 +152,7 @@ def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
         _, rival, total = _exponentials(logits, index, dim)
         return _log_odds(logits, index, dim, rival, total)
     no_floor = torch.scalar_tensor(-math.inf, dtype=compute_dtype(logits))
-    return _SoftMaximum.apply(logits, index, dim, no_floor)[0]  # type: ignore[no-any-return, no-untyped-call]
+    return _SoftMaximum.apply(logits, index, dim, no_floor)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -
         return torch.where(
             xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
         )
-    return _SoftMaximum.apply(logits, index, dim, log_beta)[0]  # type: ignore[no-any-return, no-untyped-call]
+    return _SoftMaximum.apply(logits, index, dim, log_beta)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
@@ -186,10 +186,15 @@ def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
 def _needs_plain_operations() -> bool:
     """Whether an ``autograd.Function`` must be avoided here.
 
-    The compiler fuses plain operations better than it traces a function, and PyTorch's forward
-    mode gives silently wrong second derivatives for functions that define a ``jvp``.
+    The compiler and ``torch.func`` do better with plain operations: PyTorch's forward mode gives
+    silently wrong second derivatives for functions that define a ``jvp``, and the bookkeeping of
+    one that supports ``vmap`` costs more than a small loss.
     """
-    return torch.compiler.is_compiling() or forward_ad._current_level >= 0
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+    )
 
 
 def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -213,51 +218,36 @@ class _SoftMaximum(torch.autograd.Function):
     -w for the target, and 1 - w for log β.
     """
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(
-        logits: Tensor, index: Tensor, dim: int, log_beta: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -> Tensor:
         others, rival, total = _exponentials(logits, index, dim)
         xi = _log_odds(logits, index, dim, rival, total)
-        return torch.logaddexp(xi, log_beta), xi, others, total
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        logits, index, ctx.dim, log_beta = inputs
-        _, xi, others, total = output
-        ctx.mark_non_differentiable(xi, others, total)
-        ctx.set_materialize_grads(False)
+        ctx.dim = dim
         if logits.dtype in HALF:  # float32 exponentials would be larger than what torch keeps
             ctx.save_for_backward(logits, index, log_beta, xi)
         else:
             ctx.save_for_backward(logits, index, log_beta, xi, others, total)
+        return torch.logaddexp(xi, log_beta)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        grad, dim = grads[0], ctx.dim
-        if grad is None:
-            return None, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, Tensor | None]:
+        dim = ctx.dim
         logits, index, log_beta, xi, *kept = ctx.saved_tensors
-        graph = torch.is_grad_enabled()
-        if graph:  # the gradient is to be differentiated: write it as a function of the inputs
+        # a gradient that is itself differentiated or vectorised: a function of the inputs alone
+        transformed = torch.is_grad_enabled() or _needs_plain_operations()
+        if transformed:
             xi = log_odds_of(logits, index, dim)
         of_beta = None
         if ctx.needs_input_grad[3]:
             of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
         pull = (grad * torch.sigmoid(xi - log_beta)).unsqueeze(dim)
-        if graph:
-            others = _softmax_without_target(logits, index, dim)
-            of_logits = (others * pull).scatter(dim, index, -pull)
+        if transformed:
+            others = torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)
+            of_logits = (others * pull).scatter(dim, index, -pull).to(logits.dtype)
         elif kept:
             others, total = kept
             of_logits = (others * (pull / total)).scatter_(dim, index, -pull)
         else:
             others, _, total = _exponentials(logits, index, dim)
-            of_logits = others.mul_(pull / total).scatter_(dim, index, -pull)
-        return of_logits.to(logits.dtype), None, None, of_beta
-
-
-def _softmax_without_target(logits: Tensor, index: Tensor, dim: int) -> Tensor:
-    return torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)
+            of_logits = others.mul_(pull / total).scatter_(dim, index, -pull).to(logits.dtype)
+        return of_logits, None, None, of_beta

@@ -297,10 +297,9 @@ def focal_loss(
 def _log(beta: float | Tensor, logits: Tensor, dim: int, index: Tensor | None = None) -> Tensor:
     """Return log β for the given targets, or for every class, ready to meet ξ."""
     checks.check_setting("beta", beta, logits.shape[dim])
-    dtype = compute_dtype(logits)
     if not isinstance(beta, Tensor):
-        return torch.scalar_tensor(math.log(beta), dtype=dtype)
-    log_beta = beta.log().to(dtype)
-    if log_beta.ndim == 0:
-        return log_beta
+        return torch.scalar_tensor(math.log(beta), dtype=torch.float64)
+    if beta.ndim == 0:
+        return beta.log()
+    log_beta = beta.log().to(compute_dtype(logits))
     return along(log_beta, logits, dim) if index is None else log_beta[index].squeeze(dim)
