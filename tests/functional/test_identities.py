@@ -20,7 +20,7 @@ def losses(function, *arguments, **options):
 
 def lowered(logits, margin):
     """Return the logits with the target's lowered, as the literature writes a margin."""
-    own = torch.nn.functional.one_hot(TARGET, 9)
+    own = torch.nn.functional.one_hot(TARGET, 9).to(logits.dtype)
     return logits - margin * own
 
 
