@@ -5,7 +5,7 @@
 >>> criterion = GradientDecayLoss(beta=5.0)  # where nn.CrossEntropyLoss() stood
 """
 
-from softmargin import functional
+from softmargin import functional, theory
 from softmargin.losses import (
     FocalLoss,
     GradientDecayLoss,
@@ -29,4 +29,5 @@ __all__ = [
     "RegularizedSoftmaxLoss",
     "SoftMarginSoftmaxLoss",
     "functional",
+    "theory",
 ]
