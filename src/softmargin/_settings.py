@@ -18,11 +18,15 @@ from softmargin.functional._checks import check_setting
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting may be: finite, above a bound (or at it), and maybe one value per class."""
+    """What a setting may be: finite, above a bound (or at it), and maybe one value per class.
+
+    A setting that is not ``stored`` stays a plain number, outside ``state_dict``.
+    """
 
     above: float = 0.0
     inclusive: bool = False
     per_class: bool = False
+    stored: bool = True
 
     def check(self, name: str, value: float | Tensor) -> None:
         """Raise unless ``value`` is allowed."""
@@ -45,8 +49,9 @@ class ModuleWithSettings(nn.Module):
         """Check and store a setting; treat everything else as ``nn.Module`` does."""
         if name not in self.settings:
             return super().__setattr__(name, value)
-        self.settings[name].check(name, value)
-        if isinstance(value, nn.Parameter):
+        setting = self.settings[name]
+        setting.check(name, value)
+        if isinstance(value, nn.Parameter) or not setting.stored:
             self._buffers.pop(name, None)
             return super().__setattr__(name, value)
         if isinstance(value, Tensor) and value.requires_grad:

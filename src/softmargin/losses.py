@@ -16,6 +16,7 @@ ANY_NUMBER = Setting(above=-math.inf)
 POSITIVE = Setting()
 NOT_NEGATIVE = Setting(inclusive=True)
 PER_CLASS = Setting(per_class=True)
+TAU = Setting(stored=False)  # a plain number: 1 must cost nothing, and compiled code must see it
 
 
 class LogitLoss(ModuleWithSettings):
@@ -43,8 +44,6 @@ class LogitLoss(ModuleWithSettings):
         self._own = tuple(own)
         for name, value in own.items():
             setattr(self, name, value)
-        if "tau" in own:
-            checks.check_setting("tau", own["tau"])
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
@@ -112,7 +111,7 @@ class GradientDecayLoss(LogitLoss):
     """
 
     function = staticmethod(functional.gradient_decay_loss)
-    settings: ClassVar = {"beta": PER_CLASS}
+    settings: ClassVar = {"beta": PER_CLASS, "tau": TAU}
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class SoftMarginSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.soft_margin_softmax_loss)
-    settings: ClassVar = {"margin": ANY_NUMBER}
+    settings: ClassVar = {"margin": ANY_NUMBER, "tau": TAU}
 
     def __init__(
         self,
@@ -189,7 +188,7 @@ class ModifiedSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.modified_softmax_loss)
-    settings: ClassVar = {"rho": ANY_NUMBER}
+    settings: ClassVar = {"rho": ANY_NUMBER, "tau": TAU}
 
     def __init__(
         self,
@@ -230,7 +229,7 @@ class RegularizedSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.regularized_softmax_loss)
-    settings: ClassVar = {"lam": NOT_NEGATIVE, "beta": PER_CLASS}
+    settings: ClassVar = {"lam": NOT_NEGATIVE, "beta": PER_CLASS, "tau": TAU}
 
     def __init__(
         self,
@@ -341,7 +340,7 @@ class HardBiasSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.hard_bias_softmax_loss)
-    settings: ClassVar = {"rho": ANY_NUMBER}
+    settings: ClassVar = {"rho": ANY_NUMBER, "tau": TAU}
 
     def __init__(
         self,
@@ -377,7 +376,7 @@ class FocalLoss(LogitLoss):
     """
 
     function = staticmethod(functional.focal_loss)
-    settings: ClassVar = {"gamma": NOT_NEGATIVE}
+    settings: ClassVar = {"gamma": NOT_NEGATIVE, "tau": TAU}
 
     def __init__(
         self,

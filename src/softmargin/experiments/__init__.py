@@ -1,0 +1,1 @@
+"""Experiments: from one command to numbers over seeds and a report."""
