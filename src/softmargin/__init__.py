@@ -5,7 +5,8 @@
 >>> criterion = GradientDecayLoss(beta=5.0)  # where nn.CrossEntropyLoss() stood
 """
 
-from softmargin import functional, theory
+from softmargin import functional, heads, schedules, theory
+from softmargin.center import CenterLoss
 from softmargin.losses import (
     FocalLoss,
     GradientDecayLoss,
@@ -20,6 +21,7 @@ from softmargin.losses import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CenterLoss",
     "FocalLoss",
     "GradientDecayLoss",
     "HardBiasSoftmaxLoss",
@@ -29,5 +31,7 @@ __all__ = [
     "RegularizedSoftmaxLoss",
     "SoftMarginSoftmaxLoss",
     "functional",
+    "heads",
+    "schedules",
     "theory",
 ]

@@ -6,6 +6,7 @@ write like ordinary attributes: ``loss.beta = 0.5``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -18,13 +19,14 @@ from softmargin.functional._checks import check_setting
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting may be: finite, above a bound (or at it), and maybe one value per class.
+    """What a setting may be: finite, between bounds, and maybe one value per class.
 
     A setting that is not ``stored`` stays a plain number, outside ``state_dict``.
     """
 
     above: float = 0.0
     inclusive: bool = False
+    below: float = math.inf
     per_class: bool = False
     stored: bool = True
 
@@ -33,7 +35,9 @@ class Setting:
         classes = None
         if self.per_class and isinstance(value, Tensor) and value.ndim == 1:
             classes = len(value)
-        check_setting(name, value, classes, above=self.above, inclusive=self.inclusive)
+        check_setting(
+            name, value, classes, above=self.above, inclusive=self.inclusive, below=self.below
+        )
 
 
 class ModuleWithSettings(nn.Module):
@@ -77,6 +81,12 @@ class ModuleWithSettings(nn.Module):
             dtype = torch.float32 if device.type == "mps" else torch.float64
             self._buffers[name] = value if value is None else value.to(device, dtype)
         return self
+
+
+ANY_NUMBER = Setting(above=-math.inf)
+POSITIVE = Setting()
+NOT_NEGATIVE = Setting(inclusive=True)
+PER_CLASS = Setting(per_class=True)
 
 
 def describe(value: Any) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from softmargin import functional
-from softmargin._settings import ModuleWithSettings, Setting, describe
+from softmargin._settings import (
+    ANY_NUMBER,
+    NOT_NEGATIVE,
+    PER_CLASS,
+    ModuleWithSettings,
+    Setting,
+    describe,
+)
 from softmargin.functional import _checks as checks
 
-ANY_NUMBER = Setting(above=-math.inf)
-POSITIVE = Setting()
-NOT_NEGATIVE = Setting(inclusive=True)
-PER_CLASS = Setting(per_class=True)
 TAU = Setting(stored=False)  # a plain number: 1 must cost nothing, and compiled code must see it
 
 

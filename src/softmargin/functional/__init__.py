@@ -1,5 +1,6 @@
 """Pure functions on tensors: margins, divergences and the losses on logits."""
 
+from softmargin.functional.angular import angles, cosine_logits
 from softmargin.functional.divergences import logit_divergence
 from softmargin.functional.hinge import (
     hard_bias_softmax_loss,
@@ -16,6 +17,8 @@ from softmargin.functional.softmax import (
 )
 
 __all__ = [
+    "angles",
+    "cosine_logits",
     "embedded_bias",
     "focal_loss",
     "gradient_decay_loss",

@@ -35,17 +35,28 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, but got {value!r}.")
 
 
-def check_number(name: str, value: float, *, above: float = 0.0, inclusive: bool = False) -> None:
-    """Raise unless ``value`` is a finite number above (or at) the bound."""
+def check_number(
+    name: str,
+    value: float,
+    *,
+    above: float = 0.0,
+    inclusive: bool = False,
+    below: float = math.inf,
+) -> None:
+    """Raise unless ``value`` is a finite number above (or at) one bound and below the other."""
     if torch.compiler.is_compiling():  # the number may be symbolic: do not guard on its value
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number or a tensor, but got {value!r}.")
-    if not math.isfinite(value) or not (value >= above if inclusive else value > above):
-        bound = (
-            "" if above == -math.inf else f" {'of at least' if inclusive else 'above'} {above:g}"
-        )
-        raise ValueError(f"{name} must be a finite number{bound}, but got {value}.")
+    good = value < below and (value >= above if inclusive else value > above)
+    if not (math.isfinite(value) and good):
+        bounds = []
+        if above != -math.inf:
+            bounds.append(f"{'of at least' if inclusive else 'above'} {above:g}")
+        if below != math.inf:
+            bounds.append(f"below {below:g}")
+        allowed = " ".join(["a finite number", " and ".join(bounds)]).strip()
+        raise ValueError(f"{name} must be {allowed}, but got {value}.")
 
 
 def check_setting(
@@ -55,10 +66,11 @@ def check_setting(
     *,
     above: float = 0.0,
     inclusive: bool = False,
+    below: float = math.inf,
 ) -> None:
     """Check a number, a 0-d tensor, or (where ``num_classes`` is given) one value per class."""
     if not isinstance(value, Tensor):
-        return check_number(name, value, above=above, inclusive=inclusive)
+        return check_number(name, value, above=above, inclusive=inclusive, below=below)
     if not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, but got {value.dtype}.")
     shapes: list[tuple[int, ...]] = [()] if num_classes is None else [(), (num_classes,)]
@@ -67,7 +79,7 @@ def check_setting(
         raise ValueError(f"{name} must have shape {allowed}, but got {tuple(value.shape)}.")
     if extremes := value_range(value):
         for number in extremes:  # NaN is both
-            check_number(name, number, above=above, inclusive=inclusive)
+            check_number(name, number, above=above, inclusive=inclusive, below=below)
 
 
 def check_fit(input: Tensor, target: Tensor) -> int:
@@ -146,3 +158,11 @@ def check_label_smoothing(value: float) -> None:
     """Raise ``RuntimeError`` unless the smoothing is a share."""
     if not 0.0 <= value <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, but got {value}.")
+
+
+def check_count(name: str, value: int, least: int) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, but got {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, but got {value}.")

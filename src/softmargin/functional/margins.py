@@ -148,7 +148,7 @@ def hard_log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
 
 def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return :func:`log_odds` for an index that keeps the class dimension."""
-    if _needs_plain_operations():
+    if needs_plain_operations():
         _, rival, total = _exponentials(logits, index, dim)
         return _log_odds(logits, index, dim, rival, total)
     no_floor = torch.scalar_tensor(-math.inf, dtype=compute_dtype(logits))
@@ -160,7 +160,7 @@ def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -
 
     ``log_beta`` is a 0-d tensor or has one value per sample.
     """
-    if _needs_plain_operations():
+    if needs_plain_operations():
         xi = log_odds_of(logits, index, dim)
         # the same function twice, each in the form whose derivatives do not cancel there
         return torch.where(
@@ -183,7 +183,7 @@ def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
     return (torch.log1p(-log_p.exp()) - log_p).scatter(dim, top, of_top)
 
 
-def _needs_plain_operations() -> bool:
+def needs_plain_operations() -> bool:
     """Whether an ``autograd.Function`` must be avoided here.
 
     The compiler and ``torch.func`` do better with plain operations: PyTorch's forward mode gives
@@ -234,7 +234,7 @@ class _SoftMaximum(torch.autograd.Function):
         dim = ctx.dim
         logits, index, log_beta, xi, *kept = ctx.saved_tensors
         # a gradient that is itself differentiated or vectorised: a function of the inputs alone
-        transformed = torch.is_grad_enabled() or _needs_plain_operations()
+        transformed = torch.is_grad_enabled() or needs_plain_operations()
         if transformed:
             xi = log_odds_of(logits, index, dim)
         of_beta = None

@@ -1,0 +1,175 @@
+"""Heads on angles: multiplied at the target, or in the place of the cosines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from softmargin._settings import NOT_NEGATIVE, POSITIVE
+from softmargin.functional._checks import check_count
+from softmargin.functional.angular import (
+    angles_of,
+    full_precision,
+    multiplicative_margin,
+    unit,
+)
+from softmargin.functional.margins import at_least_float32
+from softmargin.heads.base import Head
+
+
+class LSoftmaxHead(Head):
+    r"""Inner products with the target's angle multiplied by k (L-Softmax).
+
+    The target's logit in training is, with λ = ``anneal`` and j = floor(kθ/π),
+
+    .. math:: \|w_c\| \|x\| \frac{\lambda \cos\theta + \psi(\theta)}{1 + \lambda}, \quad
+              \psi(\theta) = (-1)^j \cos(k\theta) - 2j
+
+    The authors start with a large λ and lower it, see
+    :func:`softmargin.schedules.l_softmax_annealing`.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        k: how often the angle is taken, at least 1; 1 is no margin.
+        anneal: λ of at least 0; 0 is the full margin.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import LSoftmaxHead
+        >>> head = LSoftmaxHead(8, 3, k=2, anneal=5.0)
+        >>> head(torch.randn(5, 8), torch.tensor([0, 1, 2, 0, 1])).shape
+        torch.Size([5, 3])
+    """
+
+    settings: ClassVar = {"anneal": NOT_NEGATIVE}
+    needs_target = True
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        k: int = 4,
+        anneal: float | Tensor = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        check_count("k", k, 1)
+        super().__init__(in_features, num_classes, device, dtype)
+        self.k = k
+        self.anneal = anneal
+
+    def inference_logits(self, features: Tensor) -> Tensor:
+        """Return the inner products."""
+        with full_precision(features):
+            return F.linear(at_least_float32(features), self.directions())
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the inner products, the target's with the margin."""
+        with full_precision(features):
+            x, weight = at_least_float32(features), self.directions()
+            logits = F.linear(x, weight)
+            own = weight[index.squeeze(-1)]
+            lengths = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(own, dim=-1)
+            lengths = lengths.unsqueeze(-1)
+            plain = (x * own).sum(-1, keepdim=True)
+            cosine = plain / torch.where(lengths > 0, lengths, 1.0)
+            with_margin = lengths * multiplicative_margin(cosine, self.k)
+            mixed = (self.anneal * plain + with_margin) / (1 + self.anneal)
+            return logits.scatter(-1, index, mixed.to(logits.dtype))
+
+    def directions(self) -> Tensor:
+        """Return the class weights that the logits are taken with."""
+        return at_least_float32(self.weight)
+
+    def extra_repr(self) -> str:
+        """Show the sizes, k and the settings."""
+        return f"{super().extra_repr()}, k={self.k}"
+
+
+class ASoftmaxHead(LSoftmaxHead):
+    r"""L-Softmax on class weights of length one: A-Softmax, the head of SphereFace.
+
+    Logits are :math:`\|x\| \cos\theta_j`, the target's in training
+    :math:`\|x\| (\lambda \cos\theta + \psi(\theta)) / (1 + \lambda)`. The authors' annealing of λ
+    is :func:`softmargin.schedules.a_softmax_annealing`.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        k: how often the angle is taken, at least 1; 1 is no margin.
+        anneal: λ of at least 0; 0 is the full margin.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> from softmargin.heads import ASoftmaxHead
+        >>> ASoftmaxHead(8, 3)
+        ASoftmaxHead(in_features=8, num_classes=3, anneal=0, k=4)
+    """
+
+    def directions(self) -> Tensor:
+        """Return the class weights at length one."""
+        return unit(at_least_float32(self.weight))
+
+
+class ArcGradHead(Head):
+    r"""Logits :math:`-s \theta_j`, an angular margin without a margin parameter (AG eq. 11).
+
+    The scale alone fixes the gap between the target's angle and the others that gets the largest
+    gradient, see :func:`softmargin.theory.gap` and :func:`softmargin.theory.scale`. With a target,
+    its angle and gradient are right to 1e-6 however small the angle becomes.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        scale: s above 0.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import ArcGradHead
+        >>> head = ArcGradHead(8, 3, scale=5.0)
+        >>> bool((head(torch.randn(5, 8)) <= 0).all())
+        True
+    """
+
+    settings: ClassVar = {"scale": POSITIVE}
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        scale: float | Tensor = 10.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        super().__init__(in_features, num_classes, device, dtype)
+        self.scale = scale
+
+    def inference_logits(self, features: Tensor) -> Tensor:
+        """Return the negative scaled angles."""
+        return angles_of(features, self.weight, None, -self.scale)
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the negative scaled angles, the target's own precisely."""
+        return angles_of(features, self.weight, index, -self.scale)

@@ -1,0 +1,78 @@
+"""What all heads share: one signature, and the two ways to call them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from softmargin._settings import ModuleWithSettings, describe
+from softmargin.functional._checks import check_count
+from softmargin.functional.angular import check_vectors, target_index
+
+
+class Head(ModuleWithSettings):
+    """Base of all heads: features to logits, in the place of the last ``nn.Linear``.
+
+    ``head(features)`` gives the logits of inference, ``head(features, target)`` those of training,
+    with the margin at the target's entry. Targets equal to ``ignore_index`` are accepted; what
+    their logits are does not matter to a loss that ignores them.
+    """
+
+    ignore_index = -100
+    least_classes: ClassVar[int] = 2
+    needs_target: ClassVar[bool] = False
+    """Whether training without a target would silently leave out what the head is for."""
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make one weight per class, of shape (C, D), initialised as in ``nn.Linear``."""
+        super().__init__()
+        check_count("in_features", in_features, 1)
+        check_count("num_classes", num_classes, self.least_classes)
+        self.in_features = in_features
+        self.num_classes = num_classes
+        self.make_parameters(device, dtype)
+        self.reset_parameters()
+
+    def make_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Make the parameters, empty."""
+        shape = self.num_classes, self.in_features
+        self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        nn.init.kaiming_uniform_(self.weight, a=5**0.5)
+
+    def forward(self, features: Tensor, target: Tensor | None = None) -> Tensor:
+        """Return logits of shape (..., C) for features of shape (..., D)."""
+        check_vectors(features, self.in_features)
+        if target is None:
+            if self.training and self.needs_target:
+                raise ValueError(
+                    f"target must be given to {type(self).__name__} in training mode, but got "
+                    "None; call eval() on the head for the logits of inference."
+                )
+            return self.inference_logits(features)
+        index = target_index(features, self.num_classes, target, self.ignore_index)
+        return self.training_logits(features, index)
+
+    def inference_logits(self, features: Tensor) -> Tensor:
+        """Return the logits without a margin."""
+        raise NotImplementedError
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the logits with a margin at ``index``, which keeps the class dimension."""
+        return self.inference_logits(features)
+
+    def extra_repr(self) -> str:
+        """Show the sizes and the settings."""
+        parts = [f"in_features={self.in_features}", f"num_classes={self.num_classes}"]
+        parts += [f"{name}={describe(getattr(self, name))}" for name in self.settings]
+        return ", ".join(parts)

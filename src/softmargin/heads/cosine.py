@@ -1,0 +1,265 @@
+"""Heads on scaled cosines: plain, with an additive margin, or with a scale that adapts."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from softmargin._settings import NOT_NEGATIVE, POSITIVE, Setting
+from softmargin.functional._checks import check_choice
+from softmargin.functional.angular import (
+    angle_of_cosine,
+    check_vectors,
+    cosines_of,
+    target_index,
+)
+from softmargin.functional.margins import needs_plain_operations
+from softmargin.heads._distributed import gathered
+from softmargin.heads.base import Head
+
+BEYOND = ("monotone", "easy", "none")
+
+
+class CosineHead(Head):
+    r"""Scaled cosines, :math:`s \cos\theta_j` (NormFace): direction counts, length does not.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        scale: s above 0, kept in ``state_dict``; an ``nn.Parameter`` is learned.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import CosineHead
+        >>> head = CosineHead(8, 3, scale=16.0)
+        >>> bool((head(torch.randn(5, 8)).abs() <= 16).all())
+        True
+    """
+
+    settings: ClassVar = {"scale": POSITIVE}
+    scale: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        scale: float | Tensor = 30.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        super().__init__(in_features, num_classes, device, dtype)
+        self.scale = scale  # type: ignore[assignment]
+
+    def inference_logits(self, features: Tensor) -> Tensor:
+        """Return the scaled cosines."""
+        return cosines_of(features, self.weight, self.scale)
+
+
+class CosFaceHead(CosineHead):
+    r"""Scaled cosines with an additive cosine margin (CosFace, AM-Softmax).
+
+    In training the target's logit is :math:`s (\cos\theta_c - m)`. With cross-entropy this is
+    gradient decay with β = e^(-s·m) on the plain cosines.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        scale: s above 0.
+        margin: m of at least 0, a difference of cosines.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import CosFaceHead
+        >>> head = CosFaceHead(8, 3, scale=10.0, margin=0.2)
+        >>> x, target = torch.randn(1, 8), torch.tensor([0])
+        >>> (head(x, target) - head.eval()(x)).round(decimals=4)
+        tensor([[-2.,  0.,  0.]], grad_fn=<RoundBackward1>)
+    """
+
+    settings: ClassVar = {"scale": POSITIVE, "margin": NOT_NEGATIVE}
+    needs_target = True
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        scale: float | Tensor = 64.0,
+        margin: float | Tensor = 0.35,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
+        self.margin = margin
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the scaled cosines, the target's lowered."""
+        return cosines_of(features, self.weight, self.scale, index, torch.sub, self.margin)
+
+
+class ArcFaceHead(CosineHead):
+    r"""Scaled cosines with an additive angular margin (ArcFace, AG eq. 8).
+
+    In training the target's logit is :math:`s \cos(\theta_c + m)`. Past :math:`\pi - m` that
+    would rise again and reward the worst samples; ``beyond`` says what happens there:
+
+    - ``"monotone"``: :math:`s (\cos\theta_c - m \sin m)`, which keeps falling (the default),
+    - ``"easy"``: the margin is applied only where :math:`\theta_c < \pi/2`,
+    - ``"none"``: the formula as it stands.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        scale: s above 0.
+        margin: m in radians, from 0 to below π.
+        beyond: one of the three names above.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import ArcFaceHead
+        >>> head = ArcFaceHead(8, 3, scale=20.0, margin=0.1)
+        >>> head
+        ArcFaceHead(in_features=8, num_classes=3, scale=20, margin=0.1, beyond='monotone')
+    """
+
+    settings: ClassVar = {"scale": POSITIVE, "margin": Setting(inclusive=True, below=math.pi)}
+    needs_target = True
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        scale: float | Tensor = 64.0,
+        margin: float | Tensor = 0.5,
+        beyond: str = "monotone",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        check_choice("beyond", beyond, BEYOND)
+        super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
+        self.margin = margin
+        self.beyond = beyond
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the scaled cosines, the target's at a larger angle."""
+        return cosines_of(features, self.weight, self.scale, index, self.move_angle, self.margin)
+
+    def move_angle(self, cosine: Tensor, margin: Tensor) -> Tensor:
+        """Return cos(θ + m) from cos θ, with the chosen continuation."""
+        angle = angle_of_cosine(cosine)
+        moved = (angle + margin).cos()
+        if self.beyond == "monotone":
+            return torch.where(angle <= math.pi - margin, moved, cosine - margin * margin.sin())
+        return torch.where(cosine > 0, moved, cosine) if self.beyond == "easy" else moved
+
+    def extra_repr(self) -> str:
+        """Show the sizes, the settings and what happens past π."""
+        return f"{super().extra_repr()}, beyond={self.beyond!r}"
+
+
+class AdaCosHead(CosineHead):
+    r"""Scaled cosines whose scale follows from the data (AdaCos, AG eq. 9-10).
+
+    It starts at :math:`s = \sqrt 2 \log(C - 1)`. If ``dynamic``, every call in training mode with
+    a target first sets
+
+    .. math:: s \leftarrow \frac{\log B}{\cos(\min(\pi/4, \theta_{med}))}, \quad
+              B = \frac1N \sum_i \sum_{j \ne c_i} e^{s \cos\theta_{ij}}
+
+    where θ_med is the (lower) median of the batch's target angles. When ``torch.distributed``
+    runs, the batch is that of all processes. The scale is kept in ``state_dict``.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C, at least 3: two classes would make the scale 0.
+        dynamic: whether the scale adapts in training.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> from softmargin.heads import AdaCosHead
+        >>> AdaCosHead(8, 11, dynamic=False)
+        AdaCosHead(in_features=8, num_classes=11, scale=3.25635, dynamic=False)
+    """
+
+    least_classes = 3
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        dynamic: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        # the first scale needs a checked number of classes
+        super().__init__(in_features, num_classes, device=device, dtype=dtype)
+        self.scale = math.sqrt(2) * math.log(num_classes - 1)  # type: ignore[assignment]
+        self.dynamic = dynamic
+
+    @property
+    def needs_target(self) -> bool:  # type: ignore[override]
+        """Whether training without a target would leave the scale as it is."""
+        return self.dynamic
+
+    def forward(self, features: Tensor, target: Tensor | None = None) -> Tensor:
+        """Return scaled cosines; in training, if dynamic, after adapting the scale."""
+        if target is None or not (self.dynamic and self.training):
+            return super().forward(features, target)
+        if needs_plain_operations() and not torch.compiler.is_compiling():
+            raise RuntimeError(
+                "AdaCosHead(dynamic=True) changes its scale in training and cannot run inside "
+                "torch.func; use dynamic=False, or eval()."
+            )
+        check_vectors(features, self.in_features)
+        index = target_index(features, self.num_classes, target, self.ignore_index)
+        cosine = cosines_of(features, self.weight)
+        self.adapt_scale(cosine.detach(), index, target.unsqueeze(-1) == self.ignore_index)
+        return cosine * self.scale
+
+    @torch.no_grad()
+    def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:
+        """Set the scale from the cosines of a batch (AG eq. 10)."""
+        angle = cosine.gather(-1, index).double().clamp(-1, 1).acos().masked_fill(ignored, math.nan)
+        others = (cosine * self.scale).scatter(-1, index, -math.inf)
+        others = others.masked_fill(ignored, -math.inf)
+        largest = others.amax()
+        total = (others - largest).exp().sum(dtype=torch.float64).log() + largest
+        angle, totals = gathered(angle.reshape(-1)), gathered(total.reshape(1))
+        count = angle.isfinite().sum()
+        log_mean = totals.logsumexp(0) - count.double().log()
+        scale = log_mean / angle.nanmedian().clamp(max=math.pi / 4).cos()
+        # set anew, not in place: compiled code would lose a change of a 0-d float64 buffer
+        self.scale = torch.where(count > 0, scale, self.scale)
+
+    def extra_repr(self) -> str:
+        """Show the sizes, the scale and whether it adapts."""
+        return f"{super().extra_repr()}, dynamic={self.dynamic}"

@@ -1,0 +1,119 @@
+"""A head of one Gaussian per class."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from softmargin._settings import NOT_NEGATIVE
+from softmargin.functional.angular import check_vectors, full_precision, target_index
+from softmargin.functional.margins import at_least_float32
+from softmargin.heads.base import Head
+
+
+class GaussianHead(Head):
+    r"""One Gaussian per class, with equal priors (large-margin Gaussian mixture, LGM).
+
+    With means μ_k (``weight``) and diagonal covariances Λ_k = diag(exp ``log_variance``),
+
+    .. math:: z_k = -d_k - \tfrac12 \log\det\Lambda_k, \quad
+              d_k = \tfrac12 (x - \mu_k)^\top \Lambda_k^{-1} (x - \mu_k)
+
+    In training the target's distance is multiplied by 1 + α. The softmax of the logits of
+    inference is the posterior of the mixture. Add λ·:meth:`likelihood_loss` to the loss to keep
+    features near their means. The authors' growth of α is
+    :func:`softmargin.schedules.lgm_annealing`.
+
+    Args:
+        in_features: size of a feature vector, D.
+        num_classes: number of classes, C.
+        margin: α of at least 0.
+        device: where the parameters are made.
+        dtype: of which type they are.
+
+    Shape:
+        features (..., D), target (...) or None, logits (..., C) in at least float32.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.heads import GaussianHead
+        >>> head = GaussianHead(8, 3)
+        >>> x, target = torch.randn(5, 8), torch.tensor([0, 1, 2, 0, 1])
+        >>> loss = torch.nn.functional.cross_entropy(head(x, target), target)
+        >>> loss = loss + 0.1 * head.likelihood_loss(x, target)
+    """
+
+    settings: ClassVar = {"margin": NOT_NEGATIVE}
+    needs_target = True
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        margin: float | Tensor = 0.1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make the parameters; see the class."""
+        super().__init__(in_features, num_classes, device, dtype)
+        self.margin = margin
+
+    def make_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Make the means and the variances, empty."""
+        super().make_parameters(device, dtype)
+        self.log_variance = nn.Parameter(torch.empty_like(self.weight))
+
+    def reset_parameters(self) -> None:
+        """Draw the means anew and set all variances to 1."""
+        super().reset_parameters()
+        nn.init.zeros_(self.log_variance)
+
+    def inference_logits(self, features: Tensor) -> Tensor:
+        """Return the log-densities of the classes, up to a constant."""
+        with full_precision(features):
+            x, mean = at_least_float32(features), at_least_float32(self.weight)
+            log_variance = at_least_float32(self.log_variance)
+            # distances do not see a shift; near the means less is lost in the squares below
+            centre = mean.detach().mean(0)
+            x, mean = x - centre, mean - centre
+            precision = (-log_variance).exp()
+            weighted = mean * precision
+            constant = (mean * weighted).sum(-1) + log_variance.sum(-1)
+            squares = F.linear(x.square(), precision, constant)
+            return F.linear(x, weighted) - 0.5 * squares
+
+    def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the log-densities, the target's with a longer distance."""
+        logits = self.inference_logits(features)
+        distance, half_log_det = self.distance(features, index)
+        own = -(1 + self.margin) * distance - half_log_det
+        return logits.scatter(-1, index, own.to(logits.dtype).unsqueeze(-1))
+
+    def distance(self, features: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Return d_c and half the log-determinant of each sample's own class."""
+        with full_precision(features):
+            rows = index.squeeze(-1)
+            log_variance = at_least_float32(self.log_variance)[rows]
+            apart = at_least_float32(features) - at_least_float32(self.weight)[rows]
+            distance = 0.5 * (apart.square() * (-log_variance).exp()).sum(-1)
+            return distance, 0.5 * log_variance.sum(-1)
+
+    def log_likelihood(self, features: Tensor, target: Tensor) -> Tensor:
+        """Return the log-density of each sample under its own class's Gaussian."""
+        check_vectors(features, self.in_features)
+        index = target_index(features, self.num_classes, target)
+        distance, half_log_det = self.distance(features, index)
+        return -distance - half_log_det - 0.5 * self.in_features * math.log(2 * math.pi)
+
+    def likelihood_loss(self, features: Tensor, target: Tensor) -> Tensor:
+        """Return the mean of d_c + ½ log det Λ_c, the term that LGM adds with a weight λ."""
+        check_vectors(features, self.in_features)
+        index = target_index(features, self.num_classes, target, self.ignore_index)
+        known = target != self.ignore_index
+        distance, half_log_det = self.distance(features, index)
+        return (distance + half_log_det).masked_fill(~known, 0.0).sum() / known.sum()
