@@ -1,6 +1,7 @@
 """Run every benchmark: ``python -m benchmarks``."""
 
-from benchmarks import imports, losses
+from benchmarks import heads, imports, losses
 
 losses.main()
+heads.main()
 imports.main()

@@ -33,6 +33,7 @@ EPILOG = """\
 example:
   softmargin demo                        see what β does, in half a minute
   softmargin demo --betas 10,1,0.1       with your own β
+  softmargin losses ArcFaceHead          what a loss or head computes
 
 Each command has its own help: softmargin demo --help
 In Python: from softmargin import GradientDecayLoss"""
@@ -159,6 +160,23 @@ def run_demo(options: argparse.Namespace) -> None:
     print(f"\nReport: {page}")
 
 
+def declare_losses(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``softmargin losses``."""
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="one loss or head, with its whole documentation"
+    )
+
+
+def run_losses(options: argparse.Namespace) -> None:
+    """Print the catalogue of losses and heads."""
+    from softmargin import catalogue
+
+    try:
+        print(catalogue.as_text(options.name))
+    except ValueError as error:
+        raise UsageError(f"argument {error}") from None
+
+
 @contextmanager
 def writing_to(out: Path) -> Iterator[None]:
     """Turn a failure to write into a sentence about ``--out``."""
@@ -237,6 +255,12 @@ COMMANDS = {
         DEMO_DESCRIPTION,
         declare_demo,
         run_demo,
+    ),
+    "losses": Command(
+        "list every loss and head: formula, paper, arguments, the β it equals",
+        "List every loss and head with its formula, its paper, its arguments and the β it equals.",
+        declare_losses,
+        run_losses,
     ),
 }
 

@@ -249,10 +249,9 @@ class AdaCosHead(CosineHead):
     def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:
         """Set the scale from the cosines of a batch (AG eq. 10)."""
         angle = cosine.gather(-1, index).double().clamp(-1, 1).acos().masked_fill(ignored, math.nan)
-        others = (cosine * self.scale).scatter(-1, index, -math.inf)
-        others = others.masked_fill(ignored, -math.inf)
-        largest = others.amax()
-        total = (others - largest).exp().sum(dtype=torch.float64).log() + largest
+        others = (cosine * self.scale).scatter_(-1, index, -math.inf)
+        largest = others.masked_fill_(ignored, -math.inf).amax()
+        total = others.sub_(largest).exp_().sum(dtype=torch.float64).log() + largest
         angle, totals = gathered(angle.reshape(-1)), gathered(total.reshape(1))
         count = angle.isfinite().sum()
         log_mean = totals.logsumexp(0) - count.double().log()
