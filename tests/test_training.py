@@ -81,3 +81,28 @@ def test_two_epochs_resumed_in_the_middle(head_name, loss_name):
     assert train(second, range(1, 2)) == losses[10:]
     for a, b in zip(straight[0].parameters(), second[0].parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("loss_name", EVERY_LOSS)
+@pytest.mark.parametrize("head_name", EVERY_HEAD)
+def test_compiled_and_vectorised_together(head_name, loss_name):
+    """Head and loss in one graph, and many models of both at once."""
+    torch.compiler.reset()
+    _, head, loss, *_ = build(head_name, loss_name)
+    if isinstance(head, heads.AdaCosHead):
+        head.dynamic = False  # a scale that changes is refused inside torch.func, tested elsewhere
+    x, target = torch.randn(12, 16), torch.arange(12) % 10
+    models = torch.func.stack_module_state([head, head])
+
+    def value(parameters, buffers):
+        logits = torch.func.functional_call(head, (parameters, buffers), (x, target))
+        return loss(logits, target)
+
+    def step(x, target):
+        return loss(head(x, target), target)
+
+    expected = step(x, target)
+    torch.testing.assert_close(torch.func.vmap(value)(*models), expected.expand(2))
+    # where graphs break; the rest of the compiler is tried on each head and each loss alone
+    compiled = torch.compile(step, fullgraph=True, backend="eager")(x, target)
+    torch.testing.assert_close(compiled, expected)
