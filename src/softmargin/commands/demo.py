@@ -1,0 +1,94 @@
+"""``softmargin demo``: what β does, on real digits."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from softmargin.commands.common import (
+    Command,
+    UsageError,
+    count,
+    folder,
+    require_lab,
+    seed,
+    writing_to,
+)
+
+DESCRIPTION = """\
+Train one small network on real handwritten digits with several β (and a warm-up of β),
+over several seeds, and show what β does to accuracy and calibration. Prints a table and
+writes a page with figures (index.html) and all numbers (results.json)."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``softmargin demo``."""
+    parser.add_argument(
+        "--out",
+        type=folder,
+        default=Path("softmargin-report"),
+        metavar="DIR",
+        help="folder for index.html and results.json, which are replaced (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="first seed (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seeds",
+        type=count,
+        default=5,
+        metavar="N",
+        help="how many seeds; a spread needs at least 2 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--betas",
+        type=betas,
+        nargs="+",
+        default=[[20.0, 5.0, 1.0, 0.1, 0.01]],
+        metavar="BETA",
+        help="values of β, separated by commas or spaces (default: 20,5,1,0.1,0.01)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, print the table, write the page, say where it is."""
+    chosen = [beta for group in options.betas for beta in group]
+    if repeated := [beta for beta in chosen if chosen.count(beta) > 1]:
+        raise UsageError(f"argument --betas: each β once, please: {repeated[0]:g} came twice.")
+    require_lab()
+    from softmargin.experiments.demo import DemoSetting, command
+
+    setting = DemoSetting(chosen, options.seed, options.seeds)
+    with writing_to(options.out):
+        command.prepare_folder(options.out)
+    outcomes = command.run_with_progress(setting)
+    with writing_to(options.out):
+        page = command.write_report(setting, outcomes, options.out)
+    command.print_table(setting, outcomes)
+    print(f"\nReport: {page}")
+
+
+def betas(text: str) -> list[float]:
+    """Read numbers above 0, separated by commas or spaces."""
+    values = []
+    for part in text.replace(",", " ").split():
+        try:
+            value = float(part)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise argparse.ArgumentTypeError(
+                f"every β must be a finite number above 0, but got {part!r}."
+            )
+        values.append(value)
+    if not values:
+        raise argparse.ArgumentTypeError(
+            f"at least one finite number above 0 is needed, but got {text!r}."
+        )
+    return values
+
+
+COMMAND = Command(
+    "see what β does to confidence: digits, several β, a page of figures", DESCRIPTION, declare, run
+)
