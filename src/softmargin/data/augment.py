@@ -1,0 +1,167 @@
+"""Augmentation of whole batches of images: crop with padding, flip, z-score.
+
+Random ones take an explicit ``torch.Generator``: the same generator state gives the same pixels.
+
+>>> import torch
+>>> from softmargin.data import Augment, Normalize
+>>> images = torch.randint(0, 256, (8, 3, 32, 32), dtype=torch.uint8)
+>>> augment, normalize = Augment(), Normalize.of(images)
+>>> normalize(augment(images, torch.Generator().manual_seed(0))).shape
+torch.Size([8, 3, 32, 32])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from softmargin.functional._checks import check_count
+
+
+def random_crop(images: Tensor, padding: int = 4, *, generator: torch.Generator) -> Tensor:
+    """Pad each image with zeros and cut its size out at a random place.
+
+    Image b of the result is ``padded[b, :, i : i + H, j : j + W]`` with i and j drawn uniformly
+    from 0 to 2·padding: first all i, then all j.
+
+    Args:
+        images: A batch of any dtype.
+        padding: Rows and columns of zeros on every side; 0 does nothing.
+        generator: Where the places are drawn from.
+
+    Shape:
+        - images and result: (N, C, H, W).
+    """
+    _check_batch(images)
+    check_count("padding", padding, 0)
+    if padding == 0:
+        return images
+    size = (2, len(images))
+    drawn = torch.randint(2 * padding + 1, size, generator=generator, device=generator.device)
+    top, left = drawn.to(images.device)
+    height, width = images.shape[-2:]
+    padded = F.pad(images, (padding, padding, padding, padding))
+    # every window as a view (N, C, i, j, H, W), of which one per image is copied
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+    return windows[torch.arange(len(images), device=images.device), :, top, left]
+
+
+def random_flip(images: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Mirror each image left to right with probability 1/2.
+
+    Shape:
+        - images and result: (N, C, H, W).
+    """
+    _check_batch(images)
+    drawn = torch.randint(2, (len(images),), generator=generator, device=generator.device)
+    flipped = drawn.to(images.device, torch.bool)[:, None, None, None]
+    return torch.where(flipped, images.flip(-1), images)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Crop, then flip: what the papers call "+" (with the z-score that follows).
+
+    Args:
+        padding: Zeros on every side before the crop; 0 for no crop.
+        flip: Whether to mirror at random; not for digits.
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the augmented batch, of the same shape and dtype."""
+        images = random_crop(images, self.padding, generator=generator)
+        return random_flip(images, generator=generator) if self.flip else images
+
+
+@dataclass(frozen=True)
+class Normalize:
+    """The z-score (x - mean) / std per channel or feature, in float32.
+
+    uint8 images are first scaled from 0...255 to 0...1, so that the familiar means apply.
+
+    Args:
+        mean: One number per channel.
+        std: One number above 0 per channel.
+
+    Shape:
+        - batch and result: (N, C, ...).
+
+    Example:
+        >>> normalize = Normalize(mean=(0.5,), std=(0.25,))
+        >>> normalize(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+        tensor([[[[-2.,  2.]]]])
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check that the numbers belong together."""
+        if len(self.mean) != len(self.std):
+            raise ValueError(
+                f"std must have one number per channel, {len(self.mean)}, but got {len(self.std)}."
+            )
+        if not all(0 < value < float("inf") for value in self.std):
+            raise ValueError(f"std must be finite and above 0, but got {self.std}.")
+
+    @classmethod
+    def of(cls, x: Tensor) -> Normalize:
+        """Return the z-score of this data, usually the training split.
+
+        A channel or feature that never varies is only centred.
+        """
+        mean, std = channel_statistics(x)
+        std = torch.where(std > 0, std, 1.0)
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Return the z-scores."""
+        if batch.ndim < 2 or batch.shape[1] != len(self.mean):
+            raise ValueError(
+                f"batch must have shape (N, {len(self.mean)}, ...), got {tuple(batch.shape)}."
+            )
+        scale = 255.0 if batch.dtype == torch.uint8 else 1.0
+        shape = (1, -1) + (1,) * (batch.ndim - 2)
+        mean, std = (
+            (scale * torch.tensor(values, dtype=torch.float64)).to(batch.device).view(shape)
+            for values in (self.mean, self.std)
+        )
+        if batch.dtype == torch.float64:  # a table: round only at the end
+            return ((batch - mean) / std).float()
+        return (batch.float() - mean.float()).div_(std.float())
+
+
+def channel_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and standard deviation (over N) of each channel or feature, as float64.
+
+    uint8 images are counted as 0...1, and exactly: by how often each of the 256 values occurs.
+
+    Shape:
+        - x: (N, C, ...).
+        - mean, std: (C).
+    """
+    if x.ndim < 2 or not x.numel():
+        raise ValueError(f"x must have shape (N, C, ...) and not be empty, got {tuple(x.shape)}.")
+    if x.dtype != torch.uint8:
+        rows = x.transpose(0, 1).flatten(1).double()
+        return rows.mean(1), rows.std(1, correction=0)
+    levels = torch.arange(256, dtype=torch.float64, device=x.device) / 255
+    counts = torch.stack(
+        [torch.bincount(x[:, c].flatten(), minlength=256) for c in range(x.shape[1])]
+    ).double()
+    total = counts.sum(1)
+    mean = counts @ levels / total
+    variance = (counts * (levels - mean[:, None]).square()).sum(1) / total
+    return mean, variance.sqrt()
+
+
+def _check_batch(images: Tensor) -> None:
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        got = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"images must be a tensor of shape (N, C, H, W), but got {got}.")

@@ -1,0 +1,112 @@
+"""``softmargin data``: list, fetch, verify and find data sets."""
+
+from __future__ import annotations
+
+import argparse
+
+from softmargin.data.entry import Entry
+from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.files import Found, cache_folder, check, find, search_folders
+from softmargin.data.loading import obtain
+from softmargin.data.registry import ENTRIES, entry_of
+
+SUMMARY = "list, fetch, verify and find the data sets"
+DESCRIPTION = """\
+List, fetch, verify and find the data sets. They are looked for in $SOFTMARGIN_DATA, then in the
+cache, and downloaded to the cache."""
+
+_ACTIONS = {
+    "list": ("list every data set, and where it is on this machine", "*"),
+    "fetch": ("download data sets that are not on this machine", "+"),
+    "verify": ("check the files on this machine against their checksums", "*"),
+    "path": ("print the folder of data sets; without a name, that of the cache", "*"),
+}
+
+_HELP = {"*": "data set (default: all)", "+": "data set"}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``softmargin data``."""
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    for action, (summary, number) in _ACTIONS.items():
+        sub = actions.add_parser(action, help=summary, description=f"{summary.capitalize()}.")
+        sub.add_argument("names", nargs=number, metavar="NAME", help=_HELP[number])
+        sub.add_argument(
+            "--root", metavar="DIR", help="the only folder to look in and to download to"
+        )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run one action; raise ``ValueError``, ``OSError`` or ``ImportError`` with one sentence."""
+    entries = [entry_of(name) for name in options.names] or list(ENTRIES.values())
+    {"list": _list, "fetch": _fetch, "verify": _verify, "path": _path}[options.action](
+        entries, options
+    )
+
+
+def _list(entries: list[Entry], options: argparse.Namespace) -> None:
+    folders, named = search_folders(options.root), options.root is not None
+    rows = [("name", "classes", "train", "test", "where")]
+    for entry in entries:
+        sizes = (str(entry.num_classes), str(entry.train), str(entry.test or "-"))
+        found = find(entry, folders, named=named)
+        rows.append((entry.name, *sizes, _where(entry, found)))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    for name, *numbers, where in rows:
+        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
+        print("  ".join((name.ljust(widths[0]), *cells, where)))
+
+
+def _where(entry: Entry, found: Found | None) -> str:
+    if entry.bundled:
+        return "in scikit-learn"
+    if found is not None:
+        return str(found.root / found.layout.folder) + (" (a part)" if found.is_part else "")
+    return f"to download, {entry.megabytes} MB" if entry.remotes else "missing; no download"
+
+
+def _fetch(entries: list[Entry], options: argparse.Namespace) -> None:
+    for entry in entries:
+        found = None if entry.bundled else obtain(entry, options.root)
+        if found is not None:
+            check(found)
+        print(f"{entry.name}: {_where(entry, found)}")
+
+
+def _verify(entries: list[Entry], options: argparse.Namespace) -> None:
+    """Check every file before saying which ones are damaged."""
+    folders, named = search_folders(options.root), options.root is not None
+    copies = [(entry, find(entry, folders, named=named)) for entry in entries]
+    present = [(entry, found) for entry, found in copies if found is not None]
+    if options.names:
+        for entry, found in copies:
+            if found is None and entry.bundled is None:
+                obtain(entry, options.root, download=False)  # raises the sentence
+    if not present:
+        looked = " and ".join(map(str, folders))
+        raise MissingDataError(f"there is no data set to verify in {looked}.")
+    damaged = []
+    for entry, found in present:
+        try:
+            records = check(found)
+        except BrokenFileError as error:
+            damaged.append(str(error))
+            continue
+        unknown = sum(not record.verified for record in records)
+        note = f", {unknown} without a checksum" if unknown else ""
+        number = len(records) - unknown
+        print(f"{entry.name}: {number} file{'s' * (number != 1)} verified{note}")
+    if damaged:
+        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        raise BrokenFileError(damaged[0].removesuffix(".") + f"{more}.")
+
+
+def _path(entries: list[Entry], options: argparse.Namespace) -> None:
+    if not options.names:
+        print(options.root or cache_folder())
+        return
+    for entry in entries:
+        if entry.bundled is not None:
+            raise MissingDataError(f"{entry.name} has no folder: it comes with scikit-learn.")
+        found = obtain(entry, options.root, download=False)
+        print(found.root / found.layout.folder)

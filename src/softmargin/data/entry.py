@@ -1,0 +1,66 @@
+"""The description of a data set.
+
+An ``Entry`` is one data set. A ``Layout`` is one way its files may lie below a data folder; the
+reader goes with the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from softmargin.data.readers.bundled import Bundled
+from softmargin.data.readers.parts import Reader
+from softmargin.data.readers.tables import TableFacts
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files below a data folder.
+
+    Args:
+        folder: Folder within the data folder, "" for the data folder itself.
+        files: Name within ``folder`` → checksum as "algorithm:hex", "" where none is published.
+        read: Turns the files into splits; None for tables, which are read by their facts.
+        optional: Names of which some may be absent.
+        note: In what way this copy differs from the published one.
+        is_part: Whether samples of the published set are missing in it.
+        named_only: Whether it only counts in a folder that the caller named.
+    """
+
+    folder: str
+    files: Mapping[str, str]
+    read: Reader | None = None
+    optional: frozenset[str] = frozenset()
+    note: str = ""
+    is_part: bool = False
+    named_only: bool = False
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file to download: its address, its checksum, its path below the data folder."""
+
+    url: str
+    checksum: str
+    path: str
+    unpack: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``."""
+
+    name: str
+    title: str
+    num_classes: int
+    train: int
+    test: int
+    source: str
+    licence: str
+    layouts: tuple[Layout, ...] = ()
+    remotes: tuple[Remote, ...] = ()
+    megabytes: int = 0
+    facts: TableFacts | None = None
+    bundled: Bundled | None = None
+    advice: str = ""

@@ -1,0 +1,131 @@
+"""Where files are looked for, and whether they are what they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from softmargin.data.entry import Entry, Layout
+from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.sets import FileRecord
+
+DATA, CACHE = "SOFTMARGIN_DATA", "SOFTMARGIN_CACHE"
+SUMS = "SHA256SUMS"
+
+_digests: dict[tuple[str, str, int, int], str] = {}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A copy of a data set: its root folder, its layout and the files that are there."""
+
+    root: Path
+    layout: Layout
+    files: Mapping[str, Path]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it can be seen from the files that samples are missing."""
+        return self.layout.is_part or len(self.files) < len(self.layout.files)
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloads: ``$SOFTMARGIN_CACHE``, or the system's for caches."""
+    if chosen := os.environ.get(CACHE):
+        return Path(chosen)
+    try:
+        from platformdirs import user_cache_path
+    except ImportError:  # then there is nothing to download with either
+        return Path.home() / ".cache" / "softmargin"
+    return user_cache_path("softmargin", appauthor=False)
+
+
+def search_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Return the folders to look in: ``root`` alone, or ``$SOFTMARGIN_DATA`` and the cache."""
+    if root is not None:
+        return [_existing("root", root)]
+    if given := os.environ.get(DATA):
+        return [_existing(DATA, given), cache_folder()]
+    return [cache_folder()]
+
+
+def download_folder(root: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that downloads go to: ``root`` where given, else the cache."""
+    return cache_folder() if root is None else Path(root)
+
+
+def _existing(name: str, folder: str | os.PathLike[str]) -> Path:
+    if not Path(folder).is_dir():
+        raise MissingDataError(f"{name} must name a folder that exists, but got {str(folder)!r}.")
+    return Path(folder)
+
+
+def find(entry: Entry, folders: list[Path], *, named: bool = False) -> Found | None:
+    """Return the first copy of a data set, looking for each layout in each folder.
+
+    ``named`` says that the caller named the folder, which may then be that of this data set.
+    """
+    for root in folders:
+        for layout in entry.layouts:
+            if layout.named_only and not named:
+                continue
+            there = {name: root / layout.folder / name for name in layout.files}
+            there = {name: path for name, path in there.items() if path.exists()}
+            if there and all(name in there or name in layout.optional for name in layout.files):
+                return Found(root, layout, there)
+    return None
+
+
+def check(found: Found, *, verify: bool = True) -> tuple[FileRecord, ...]:
+    """Return a record of each file; raise where one is not what its checksum says.
+
+    A file is read for this once per process, and again after it changes.
+    """
+    sums = read_sums(found.root)
+    records = []
+    for name, path in found.files.items():
+        if path.is_dir():
+            records.append(FileRecord(str(path), "", False))
+            continue
+        within = path.relative_to(found.root).as_posix()
+        expected = found.layout.files[name] or sums.get(within, "")
+        if verify and expected:
+            check_file(path, expected)
+        records.append(FileRecord(str(path), digest(path, "sha256"), verify and bool(expected)))
+    return tuple(records)
+
+
+def check_file(path: Path, expected: str) -> None:
+    """Raise ``BrokenFileError`` unless the file has this checksum, written "algorithm:hex"."""
+    algorithm, _, wanted = expected.partition(":")
+    if (got := digest(path, algorithm)) != wanted:
+        raise BrokenFileError(
+            f"{path} is damaged: its {algorithm} must be {wanted}, but is {got}; "
+            "delete it and fetch it again."
+        )
+
+
+def digest(path: Path, algorithm: str) -> str:
+    """Return a file's checksum in hexadecimal, remembered until the file changes."""
+    try:
+        status = path.stat()
+        key = (algorithm, str(path.resolve()), status.st_size, status.st_mtime_ns)
+        if key not in _digests:
+            with path.open("rb") as file:
+                _digests[key] = hashlib.file_digest(file, algorithm).hexdigest()
+    except OSError as error:
+        raise BrokenFileError(f"{path} cannot be read: {error.strerror}.") from None
+    return _digests[key]
+
+
+def read_sums(root: Path) -> dict[str, str]:
+    """Return the checksums that a ``SHA256SUMS`` file in the folder lists, if there is one."""
+    try:
+        lines = (root / SUMS).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    parts = (line.split(maxsplit=1) for line in lines if line.strip())
+    return {pair[1].lstrip("*"): f"sha256:{pair[0].lower()}" for pair in parts if len(pair) == 2}

@@ -1,0 +1,174 @@
+"""``load``: a data set by its name."""
+
+from __future__ import annotations
+
+import os
+
+from softmargin.data.download import fetch
+from softmargin.data.entry import Entry
+from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.files import DATA, Found, check, download_folder, find, search_folders
+from softmargin.data.readers.parts import Options, Parts
+from softmargin.data.readers.tables import read_table
+from softmargin.data.registry import entry_of
+from softmargin.data.sampling import check_fraction
+from softmargin.data.sets import Dataset, Provenance
+from softmargin.data.table import Table, as_table
+from softmargin.functional._checks import check_count
+
+Folder = str | os.PathLike[str]
+
+
+def load(
+    name: str,
+    *,
+    root: Folder | None = None,
+    download: bool = True,
+    fraction: float | None = None,
+    seed: int = 0,
+    verify: bool = True,
+    filtered: bool = True,
+    image_size: int = 224,
+) -> Dataset:
+    """Load a data set: training and test split, class names, and where it came from.
+
+    It is looked for in ``$SOFTMARGIN_DATA``, then in the cache (``$SOFTMARGIN_CACHE``, or where
+    the system keeps caches), and downloaded to the cache if it is in neither. Files that have a
+    published checksum are checked when they are first read in a process, and again after a
+    change.
+
+    Args:
+        name: One of ``softmargin.data.names()``.
+        root: The only folder to look in and to download to, instead of those.
+        download: Whether to download what is missing.
+        fraction: Share of the training split to keep, stratified; see ``subset``.
+        seed: Seed of that choice, and of the split of a table, which has none of its own.
+        verify: Whether to check checksums and published counts.
+        filtered: Whether to leave out rows of a UCI table as the ArcGrad paper does.
+        image_size: Height and width of pictures decoded from a folder.
+
+    Returns:
+        A ``Dataset``; for tables, digits and iris a ``Table``, which is one.
+
+    Example:
+        >>> from softmargin.data import load
+        >>> digits = load("digits")
+        >>> digits
+        Table(digits: 1617 train, 180 test, 10 classes)
+        >>> digits.train.images.shape, digits.train.images.dtype
+        (torch.Size([1617, 1, 8, 8]), torch.uint8)
+        >>> load("cifar")
+        Traceback (most recent call last):
+        ValueError: name must be a data set such as cifar10, cifar100, but got 'cifar'.
+    """
+    entry = entry_of(name)
+    if fraction is not None:
+        check_fraction(fraction)
+    check_count("seed", seed, 0)
+    check_count("image_size", image_size, 1)
+    options = Options(fraction, seed, image_size, filtered)
+    if entry.bundled is not None:
+        return _cut(_bundled(entry, seed), options)
+    found = obtain(entry, root, download=download)
+    records = check(found, verify=verify)
+    provenance = Provenance(entry.source, entry.licence, records, found.layout.note)
+    if entry.facts is not None:
+        return _cut(_read_table(entry, found, options, provenance, verify), options)
+    return _read_images(entry, found, options, provenance)
+
+
+def load_table(
+    name: str,
+    *,
+    root: Folder | None = None,
+    download: bool = True,
+    seed: int = 0,
+    verify: bool = True,
+    filtered: bool = True,
+) -> Table:
+    """Load a data set that comes without a split; see ``load``.
+
+    Example:
+        >>> from softmargin.data import load_table
+        >>> load_table("iris").whole.class_counts(3)
+        [50, 50, 50]
+    """
+    entry = entry_of(name)
+    if entry.facts is None and entry.bundled is None:
+        raise ValueError(f"name must be a data set without a split, but got {name!r}.")
+    table = load(name, root=root, download=download, seed=seed, verify=verify, filtered=filtered)
+    assert isinstance(table, Table)
+    return table
+
+
+def obtain(entry: Entry, root: Folder | None = None, *, download: bool = True) -> Found:
+    """Return a copy of a data set on this machine, downloading it where that is allowed."""
+    folders = search_folders(root)
+    found = find(entry, folders, named=root is not None)
+    if found is not None:
+        return found
+    if download and entry.remotes:
+        return fetch(entry, download_folder(root))
+    looked = " and ".join(str(folder) for folder in folders)
+    if entry.remotes:
+        advice = f"fetch it with: softmargin data fetch {entry.name}"
+    else:
+        advice = f"get it from {entry.source} and {entry.advice}"
+    elsewhere = "" if root is not None else f", or set {DATA} to a folder that has it"
+    raise MissingDataError(f"{entry.name} was not found in {looked}: {advice}{elsewhere}.")
+
+
+def _bundled(entry: Entry, seed: int) -> Table:
+    assert entry.bundled is not None
+    try:
+        whole, class_names, features = entry.bundled()
+    except ImportError:
+        raise ImportError(
+            f'{entry.name} comes with scikit-learn, not installed: pip install "softmargin[lab]".'
+        ) from None
+    provenance = Provenance(entry.source, entry.licence, note="a copy inside scikit-learn")
+    return as_table(entry.name, whole, class_names, features, provenance, seed=seed)
+
+
+def _read_table(
+    entry: Entry, found: Found, options: Options, provenance: Provenance, verify: bool
+) -> Table:
+    assert entry.facts is not None
+    (path,) = found.files.values()
+    filtered = options.filtered
+    whole, classes, features = read_table(path, entry.facts, filtered=filtered, verify=verify)
+    expected = entry.facts.paper_rows if filtered else entry.facts.rows
+    part = len(whole) < expected
+    return as_table(
+        entry.name, whole, classes, features, provenance, seed=options.seed, is_subset=part
+    )
+
+
+def _read_images(entry: Entry, found: Found, options: Options, provenance: Provenance) -> Dataset:
+    assert found.layout.read is not None
+    parts = found.layout.read(found.files, options)
+    _check_classes(entry, parts, found)
+    part = len(parts.train) < entry.train or len(parts.test) < entry.test
+    names = tuple(parts.class_names)
+    dataset = Dataset(entry.name, parts.train, parts.test, names, provenance, part)
+    return dataset if parts.is_cut else _cut(dataset, options)
+
+
+def _cut(dataset: Dataset, options: Options) -> Dataset:
+    return dataset if options.fraction is None else dataset.subset(options.fraction, options.seed)
+
+
+def _check_classes(entry: Entry, parts: Parts, found: Found) -> None:
+    """Raise where labels and class names do not fit together, or are of another data set."""
+    if len(parts.class_names) > entry.num_classes:
+        raise BrokenFileError(
+            f"{found.root / found.layout.folder} must hold at most {entry.num_classes} classes "
+            f"to be {entry.name}, but holds {len(parts.class_names)}."
+        )
+    for split in (parts.train, parts.test):
+        highest = int(split.y.max()) if len(split) else 0
+        if len(split) and (int(split.y.min()) < 0 or highest >= len(parts.class_names)):
+            raise BrokenFileError(
+                f"{found.root / found.layout.folder} must hold classes 0 to "
+                f"{len(parts.class_names) - 1} of {entry.name}, but holds {highest}."
+            )

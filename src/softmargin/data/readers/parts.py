@@ -1,0 +1,59 @@
+"""What every reader of images returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from softmargin.data.errors import BrokenFileError
+from softmargin.data.sets import Split
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller may ask of a reader."""
+
+    fraction: float | None = None
+    seed: int = 0
+    image_size: int = 224
+    filtered: bool = True
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Both splits, the names of the classes, and whether the fraction was already taken."""
+
+    train: Split
+    test: Split
+    class_names: Sequence[str]
+    is_cut: bool = False
+
+
+Reader = Callable[[Mapping[str, Path], Options], Parts]
+
+
+def image_split(images: npt.NDArray[Any], labels: npt.NDArray[Any], path: Path) -> Split:
+    """Return a split of channels-first images, or say which file does not fit."""
+    if images.dtype != np.uint8 or images.ndim != 4 or labels.shape != images.shape[:1]:
+        raise BrokenFileError(
+            f"{path} must hold uint8 images (N, C, H, W) and as many labels, but holds "
+            f"{images.dtype} of shape {images.shape} and {len(labels)} labels."
+        )
+    return Split(_tensor(images), _tensor(labels.astype(np.int64)))
+
+
+def channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Turn (N, H, W, C) into (N, C, H, W)."""
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+
+
+def _tensor(array: npt.NDArray[Any]) -> Tensor:
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -1,0 +1,172 @@
+"""What ``load`` returns: samples with classes, and where they came from.
+
+>>> import torch
+>>> from softmargin.data import Split
+>>> split = Split(torch.zeros(6, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 0, 0, 0, 1, 1]))
+>>> len(split), split.subset(0.5).class_counts(2)
+(6, [2, 1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from softmargin.data.sampling import stratified_indices
+
+
+class Split:
+    """Samples ``x`` and their classes ``y``, both in memory.
+
+    Works wherever a map-style ``torch.utils.data.Dataset`` does; ``batch`` is the fast way.
+
+    Args:
+        x: uint8 images or floating-point rows, one per sample.
+        y: int64 classes.
+
+    Shape:
+        - x: (N, C, H, W) for images, (N, F) for tables.
+        - y: (N).
+    """
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        """Keep the tensors, which must be equally long."""
+        if len(x) != len(y):
+            raise ValueError(f"y must hold one class per sample, {len(x)}, but got {len(y)}.")
+        self._x, self.y = x, y
+
+    @property
+    def x(self) -> Tensor:
+        """All samples."""
+        return self._x
+
+    @property
+    def images(self) -> Tensor:
+        """All samples, by the name that suits images."""
+        return self.x
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the samples and classes at these indices."""
+        return self.x[indices], self.y[indices]
+
+    def select(self, indices: Tensor) -> Split:
+        """Return a split of the samples at these indices."""
+        return Split(*Split.batch(self, indices))
+
+    def subset(self, fraction: float, seed: int = 0) -> Split:
+        """Return a stratified part; see :func:`softmargin.data.subset`."""
+        return self.select(stratified_indices(self.y, fraction, seed))
+
+    def with_labels(self, y: Tensor) -> Split:
+        """Return the same samples with other classes, such as polluted ones."""
+        return Split(self.x, y)
+
+    def class_counts(self, num_classes: int) -> list[int]:
+        """Return how many samples each class has."""
+        return torch.bincount(self.y, minlength=num_classes).tolist()
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.y)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        """Return one sample and its class."""
+        return self.x[index], self.y[index]
+
+    def __repr__(self) -> str:
+        """Name the shape."""
+        return f"Split(x={tuple(self.x.shape)} {self.x.dtype}, y=({len(self)},))"
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file that was read: its path, its sha256, and whether that was checked."""
+
+    path: str
+    sha256: str
+    verified: bool
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where data came from: page of the source, files read, licence, and what is special."""
+
+    source: str
+    licence: str
+    files: tuple[FileRecord, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Dataset:
+    """A training and a test split with class names and provenance.
+
+    Unpacks into its splits: ``train, test = load("digits")``.
+
+    Attributes:
+        is_subset: Whether samples of the published set are missing, because the copy on this
+            machine is a part or because a fraction was asked for. Figures on it are not
+            comparable with published ones.
+    """
+
+    name: str
+    train: Split
+    test: Split
+    class_names: tuple[str, ...]
+    provenance: Provenance
+    is_subset: bool = False
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.class_names)
+
+    def subset(self, fraction: float, seed: int = 0) -> Dataset:
+        """Return the same data with a stratified part of the training split; test stays whole."""
+        train = self.train.subset(fraction, seed)
+        return replace(self, train=train, is_subset=self.is_subset or len(train) < len(self.train))
+
+    def __iter__(self) -> Iterator[Split]:
+        """Go over training and test split."""
+        return iter((self.train, self.test))
+
+    def __repr__(self) -> str:
+        """Name the sizes, and whether samples are missing."""
+        part = ", a part of the published set" if self.is_subset else ""
+        return (
+            f"{type(self).__name__}({self.name}: {len(self.train)} train, {len(self.test)} test, "
+            f"{self.num_classes} classes{part})"
+        )
+
+
+SplitOrDataset = TypeVar("SplitOrDataset", Split, Dataset)
+
+
+def subset(dataset: SplitOrDataset, fraction: float, seed: int = 0) -> SplitOrDataset:
+    """Return a stratified part of a split, or of a data set's training split (LM Table 3).
+
+    The part has exactly ``round(fraction · N)`` samples, in their original order, and every class
+    keeps its share of them to within one sample.
+
+    Args:
+        dataset: A ``Split``, or a ``Dataset``, whose test split then stays whole.
+        fraction: Share to keep, above 0 and at most 1.
+        seed: Which samples.
+
+    Example:
+        >>> from softmargin.data import load, subset
+        >>> digits = load("digits")
+        >>> half = subset(digits, 0.5)
+        >>> len(digits.train), len(half.train), half.is_subset
+        (1617, 809, True)
+
+    Reference:
+        Kobayashi, "Large-Margin in Softmax Cross-Entropy Loss", BMVC 2019, Table 3.
+    """
+    if not isinstance(dataset, (Split, Dataset)):
+        raise TypeError(f"dataset must be a Dataset or a Split, but got {type(dataset).__name__}.")
+    return dataset.subset(fraction, seed)

@@ -1,0 +1,31 @@
+"""Every test has an empty cache of its own; tests marked ``data`` need $SOFTMARGIN_DATA."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+GIVEN = os.environ.get("SOFTMARGIN_DATA")
+
+
+def pytest_collection_modifyitems(items):
+    if not GIVEN:
+        skip = pytest.mark.skip(reason="SOFTMARGIN_DATA is not set")
+        for item in items:
+            if item.get_closest_marker("data"):
+                item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch, request):
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("SOFTMARGIN_CACHE", str(folder))
+    if not request.node.get_closest_marker("data"):
+        monkeypatch.delenv("SOFTMARGIN_DATA", raising=False)
+    return folder
+
+
+@pytest.fixture
+def given():
+    """Return the folder with the real files."""
+    return Path(GIVEN)

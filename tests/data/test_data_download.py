@@ -1,0 +1,280 @@
+"""Downloads from a real server on loopback: whole or not at all."""
+
+import hashlib
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from data_files import cifar_files, idx_bytes, mnist_arrays, tar_of, write_mnist
+
+from softmargin.data import BrokenFileError, DownloadError, MissingDataError, load, registry
+from softmargin.data.download import fetch
+from softmargin.data.entry import Remote
+
+pytest.importorskip("pooch")
+
+
+class Server(ThreadingHTTPServer):
+    """Serves ``files``; ``faults`` says what goes wrong with which."""
+
+    def __init__(self):
+        self.files, self.faults, self.requests = {}, {}, []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.requests.append(self.path)
+        content, fault = self.server.files.get(self.path), self.server.faults.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        if fault == "corrupt":
+            content = content[:50] + bytes([content[50] ^ 1]) + content[51:]
+        self.send_response(200)
+        if fault != "cut without length":
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if fault and "cut" in fault else content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def md5(content):
+    return "md5:" + hashlib.md5(content).hexdigest()
+
+
+@pytest.fixture
+def mnist(server, tmp_path, monkeypatch):
+    """Put a small MNIST on the server, with its own checksums in the registry."""
+    write_mnist(tmp_path / "source", mnist_arrays())
+    entry = registry.ENTRIES["mnist"]
+    remotes, sums = [], {}
+    for remote in entry.remotes:
+        name = remote.path.rpartition("/")[2]
+        content = (tmp_path / "source" / name).read_bytes()
+        server.files[f"/{name}"] = content
+        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
+        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
+    layouts = tuple(
+        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
+        for layout in entry.layouts
+    )
+    changed = replace(entry, remotes=tuple(remotes), layouts=layouts)
+    monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
+    return changed
+
+
+def files_in(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.name for path in found if path.suffix != ".lock")
+
+
+def test_a_download_is_verified_and_kept(mnist, server, cache):
+    data = load("mnist")
+    assert np.array_equal(data.train.images[:, 0], mnist_arrays()["train-images-idx3-ubyte"])
+    assert len(server.requests) == 4
+    assert len(files_in(cache)) == 4
+    assert all(record.verified for record in data.provenance.files)
+    load("mnist")
+    assert len(server.requests) == 4
+
+
+def test_root_is_where_downloads_go(mnist, server, cache, tmp_path):
+    (tmp_path / "mine").mkdir()
+    load("mnist", root=tmp_path / "mine")
+    assert len(files_in(tmp_path / "mine" / "MNIST" / "raw")) == 4
+    assert files_in(cache) == []
+
+
+@pytest.mark.parametrize("fault", ["cut", "cut without length", "corrupt"])
+def test_a_bad_transfer_is_refused_by_name_and_leaves_nothing(mnist, server, cache, fault):
+    name = "t10k-images-idx3-ubyte.gz"
+    server.faults[f"/{name}"] = fault
+    with pytest.raises(DownloadError) as caught:
+        load("mnist")
+    message = str(caught.value)
+    assert name in message
+    assert "mnist" in message
+    assert "SOFTMARGIN_DATA" in message
+    assert ("the connection was cut" if fault == "cut" else "arrived damaged") in message
+    assert "\n" not in message
+    assert files_in(cache) == [
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+    ]
+    server.faults.clear()  # only what is missing is fetched again
+    assert len(load("mnist").train) == 30
+    assert len(server.requests) == 5
+
+
+def test_a_file_that_is_gone(mnist, server):
+    server.files.clear()
+    with pytest.raises(DownloadError, match="the server answered 404"):
+        load("mnist")
+
+
+def test_no_network_and_no_data_is_one_sentence(mnist, server, monkeypatch, cache):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    remotes = [replace(r, url=f"http://127.0.0.1:{port}/x") for r in mnist.remotes]
+    monkeypatch.setitem(registry.ENTRIES, "mnist", replace(mnist, remotes=tuple(remotes)))
+    with pytest.raises(DownloadError) as caught:
+        load("mnist")
+    assert str(caught.value) == (
+        f"mnist is not on this machine and could not be downloaded from 127.0.0.1:{port} "
+        "(no connection): connect to the internet and try again, or set SOFTMARGIN_DATA to a "
+        "folder that has MNIST/raw/train-images-idx3-ubyte.gz."
+    )
+    assert files_in(cache) == []
+
+
+def test_download_can_be_forbidden(mnist, server):
+    with pytest.raises(MissingDataError, match="softmargin data fetch mnist"):
+        load("mnist", download=False)
+    assert server.requests == []
+
+
+def test_a_flipped_byte_is_refused_by_name(mnist, cache):
+    load("mnist")
+    path = next(cache.rglob("train-labels*"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BrokenFileError, match="train-labels-idx1-ubyte.gz is damaged: its sha256"):
+        load("mnist")
+
+
+def test_sums_of_the_folder_are_checked_where_none_are_published(tmp_path):
+    write_mnist(tmp_path / "FashionMNIST/raw", mnist_arrays(), packed=False)
+    name = "FashionMNIST/raw/t10k-labels-idx1-ubyte"
+    assert len(load("fashion_mnist", root=tmp_path).test) == 10
+    content = (tmp_path / name).read_bytes()
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+    records = load("fashion_mnist", root=tmp_path).provenance.files
+    assert [record.verified for record in records] == [False, False, False, True]
+    sums.write_text(f"{hashlib.sha256(b'').hexdigest()}  {name}\n")
+    with pytest.raises(BrokenFileError, match="t10k-labels-idx1-ubyte is damaged"):
+        load("fashion_mnist", root=tmp_path)
+
+
+@pytest.fixture
+def cifar(server, monkeypatch):
+    import pickle
+
+    entry = registry.ENTRIES["cifar10"]
+    files = {path: pickle.dumps(content, 2) for path, content in cifar_files("cifar10").items()}
+    archive = tar_of(files)
+    server.files["/cifar-10-python.tar.gz"] = archive
+    sums = {path.rpartition("/")[2]: md5(content) for path, content in files.items()}
+    remote = replace(
+        entry.remotes[0], url=f"{server.base}/cifar-10-python.tar.gz", checksum=md5(archive)
+    )
+    layouts = (replace(entry.layouts[0], files=sums), *entry.layouts[1:])
+    changed = replace(entry, remotes=(remote,), layouts=layouts)
+    monkeypatch.setitem(registry.ENTRIES, "cifar10", changed)
+    return changed
+
+
+def test_an_archive_is_unpacked_and_not_kept(cifar, cache, server):
+    assert len(load("cifar10").train) == 30
+    assert len(files_in(cache)) == 7
+    assert not list(cache.rglob("*.tar.gz"))
+    path = cache / "cifar-10-batches-py" / "data_batch_2"
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(BrokenFileError, match="data_batch_2 is damaged"):
+        load("cifar10")
+
+
+def test_a_malicious_archive_writes_nothing(cifar, cache, server, monkeypatch):
+    archive = tar_of({"cifar-10-batches-py/data_batch_1": b"x", "../../evil": b"x"})
+    server.files["/cifar-10-python.tar.gz"] = archive
+    remote = replace(cifar.remotes[0], checksum=md5(archive))
+    monkeypatch.setitem(registry.ENTRIES, "cifar10", replace(cifar, remotes=(remote,)))
+    with pytest.raises(BrokenFileError, match="evil"):
+        load("cifar10")
+    assert files_in(cache) == []
+    assert not list(cache.parent.parent.rglob("evil"))
+
+
+def test_many_at_once_download_once(cifar, cache, server):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(fetch(cifar, cache, progress=False)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 6
+    assert len(server.requests) == 1
+
+
+def test_a_folder_that_cannot_be_written_to(mnist, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SOFTMARGIN_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(DownloadError, match="mnist could not be written to .*file.*: Not a"):
+        load("mnist")
+
+
+def test_progress_is_shown_on_standard_error(mnist, cache, capsys):
+    pytest.importorskip("rich")
+    fetch(mnist, cache, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "train-images-idx3-ubyte.gz" in captured.err
+
+
+def test_without_pooch_it_says_what_to_install(mnist, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(ImportError, match=r'pip install "softmargin\[lab\]"'):
+        load("mnist")
+
+
+def test_an_interrupted_download_leaves_no_file_under_its_name(server, tmp_path):
+    """A process killed in the middle of a file: the next one starts afresh."""
+    content = idx_bytes(np.zeros((2000, 100, 100), np.uint8))
+    started = threading.Event()
+
+    class Slow(Handler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:500_000])
+            started.set()
+            threading.Event().wait(20)
+
+    server.RequestHandlerClass = Slow
+    code = (
+        "import sys; from pathlib import Path; from dataclasses import replace;"
+        "from softmargin.data import registry; from softmargin.data.download import fetch;"
+        "e = registry.ENTRIES['mnist'];"
+        "fetch(replace(e, remotes=(replace(e.remotes[0], url=sys.argv[1]),)), Path(sys.argv[2]))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, f"{server.base}/x", str(tmp_path / "c")])
+    assert started.wait(60)
+    child.kill()
+    child.wait()
+    assert "train-images-idx3-ubyte.gz" not in files_in(tmp_path / "c")

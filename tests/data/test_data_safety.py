@@ -1,0 +1,171 @@
+"""Files from strangers: no code is run, nothing is written outside."""
+
+import io
+import os
+import pickle
+import stat
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+from data_files import cifar_files, tar_of, write_cifar, zip_of
+
+from softmargin.data import BrokenFileError, load
+from softmargin.data.safety import extract, read_numbers
+
+
+def everything(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def inside(tmp_path):
+    folder = tmp_path / "outer" / "inner"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def tar_member(name, kind=tarfile.REGTYPE, link=""):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as opened:
+        good = tarfile.TarInfo("good.txt")
+        good.size = 2
+        opened.addfile(good, io.BytesIO(b"ok"))
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, link
+        member.size = 4 if kind == tarfile.REGTYPE else 0
+        opened.addfile(member, io.BytesIO(b"evil"))
+    return stream.getvalue()
+
+
+def zip_member(name, mode=stat.S_IFREG | 0o644):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as opened:
+        opened.writestr("good.txt", "ok")
+        member = zipfile.ZipInfo(name)
+        member.external_attr = mode << 16
+        opened.writestr(member, "/etc/passwd")
+    return stream.getvalue()
+
+
+MALICIOUS = {
+    "tar parent": tar_member("../evil.txt"),
+    "tar deep parent": tar_member("a/../../../evil.txt"),
+    "tar link": tar_member("evil", tarfile.SYMTYPE, "../../outside"),
+    "tar absolute link": tar_member("evil", tarfile.SYMTYPE, "/etc"),
+    "tar hard link": tar_member("evil", tarfile.LNKTYPE, "../../outside"),
+    "tar device": tar_member("evil", tarfile.CHRTYPE),
+    "zip parent": zip_member("../evil.txt"),
+    "zip deep parent": zip_member("a/../../../evil.txt"),
+    "zip absolute": zip_member("/evil.txt"),
+    "zip backslash": zip_member("..\\evil.txt"),
+    "zip drive": zip_member("c:evil.txt"),
+    "zip link": zip_member("evil", stat.S_IFLNK | 0o777),
+}
+
+
+@pytest.mark.parametrize("kind", MALICIOUS)
+def test_malicious_archives_are_refused_whole(tmp_path, inside, kind):
+    archive = tmp_path / "archive"
+    archive.write_bytes(MALICIOUS[kind])
+    before = everything(tmp_path)
+    with pytest.raises(BrokenFileError, match=r"archive was not unpacked: its member .*evil"):
+        extract(archive, inside)
+    assert everything(tmp_path) == before
+
+
+def test_an_absolute_path_in_a_tar_stays_inside(tmp_path, inside):
+    archive = tmp_path / "archive"
+    archive.write_bytes(tar_member("/evil.txt"))
+    extract(archive, inside)
+    assert everything(inside) == ["evil.txt", "good.txt"]
+    assert not os.path.exists("/evil.txt")
+
+
+@pytest.mark.parametrize("pack", [tar_of, zip_of])
+def test_good_archives_are_unpacked_over_what_is_there(tmp_path, inside, pack):
+    archive = tmp_path / "archive"
+    archive.write_bytes(pack({"data/a.txt": b"new", "data/deep/b.txt": b"b"}))
+    (inside / "data").mkdir()
+    (inside / "data/a.txt").write_bytes(b"old")
+    (inside / "data/mine.txt").write_bytes(b"mine")
+    extract(archive, inside)
+    assert everything(inside) == [
+        "data",
+        "data/a.txt",
+        "data/deep",
+        "data/deep/b.txt",
+        "data/mine.txt",
+    ]
+    assert (inside / "data/a.txt").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", tar_of({"a": bytes(9999)})[:-30]])
+def test_broken_archives_leave_nothing(tmp_path, inside, content):
+    archive = tmp_path / "archive"
+    archive.write_bytes(content)
+    with pytest.raises(BrokenFileError, match="archive was not unpacked"):
+        extract(archive, inside)
+    assert everything(inside) == []
+
+
+class Evil:
+    def __init__(self, call, *arguments):
+        self.parts = call, arguments
+
+    def __reduce__(self):
+        return self.parts
+
+
+def pickles(target):
+    import builtins
+
+    return {
+        "system": Evil(os.system, f"touch {target}"),
+        "open": Evil(open, str(target), "w"),
+        "eval": Evil(eval, f"open({str(target)!r}, 'w')"),
+        "getattr": Evil(builtins.getattr, "text", "upper"),
+        "numpy": Evil(np.save, str(target), 0),
+        "nested": {"data": [Evil(os.mkdir, str(target))]},
+        "object array": {"data": np.array([Evil(os.mkdir, str(target))], dtype=object)},
+    }
+
+
+@pytest.mark.parametrize("kind", pickles("x"))
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_pickles_run_no_code(tmp_path, kind, protocol):
+    target, path = tmp_path / "target", tmp_path / "data_batch_1"
+    content = pickle.dumps(pickles(target)[kind], protocol)
+    with pytest.raises(BrokenFileError, match="data_batch_1 must be a pickle of arrays.*asks for"):
+        read_numbers(io.BytesIO(content), path)
+    assert not target.exists()
+
+
+def test_load_refuses_a_pickle_with_code(tmp_path):
+    write_cifar(tmp_path, "cifar10")
+    target = tmp_path / "target"
+    evil = pickle.dumps(Evil(os.mkdir, str(target)), 2)
+    (tmp_path / "cifar-10-batches-py/data_batch_3").write_bytes(evil)
+    with pytest.raises(BrokenFileError, match="data_batch_3"):
+        load("cifar10", root=tmp_path, verify=False)
+    assert not target.exists()
+    with pytest.raises(BrokenFileError, match="data_batch_1 is damaged: its md5 must be c99caf"):
+        load("cifar10", root=tmp_path)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize(
+    "content", [*cifar_files("cifar10").values(), {b"data": b"\xff\0", "n": 1.5}]
+)
+def test_pickles_of_numbers_are_read(content, protocol):
+    result = read_numbers(io.BytesIO(pickle.dumps(content, protocol)), "path")
+    for key, value in content.items():
+        name = key.decode() if isinstance(key, bytes) else key
+        assert np.array_equal(result[name], value)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", pickle.dumps([1])])
+def test_other_pickles_are_refused_by_name(content):
+    with pytest.raises(BrokenFileError, match="path"):
+        read_numbers(io.BytesIO(content), "path")
