@@ -10,12 +10,8 @@ from torch import Tensor
 
 from softmargin._settings import NOT_NEGATIVE, POSITIVE
 from softmargin.functional._checks import check_count
-from softmargin.functional.angular import (
-    angles_of,
-    full_precision,
-    multiplicative_margin,
-    unit,
-)
+from softmargin.functional.angular import multiplicative_margin
+from softmargin.functional.directions import angles_of, full_precision, unit
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import Head
 

@@ -10,12 +10,8 @@ from torch import Tensor
 
 from softmargin._settings import NOT_NEGATIVE, POSITIVE, Setting
 from softmargin.functional._checks import check_choice
-from softmargin.functional.angular import (
-    angle_of_cosine,
-    check_vectors,
-    cosines_of,
-    target_index,
-)
+from softmargin.functional.angular import check_vectors, target_index
+from softmargin.functional.directions import angle_of_cosine, cosines_of
 from softmargin.functional.margins import needs_plain_operations
 from softmargin.heads._distributed import gathered
 from softmargin.heads.base import Head

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softmargin._settings import NOT_NEGATIVE
-from softmargin.functional.angular import check_vectors, full_precision, target_index
+from softmargin.functional.angular import check_vectors, target_index
+from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import Head
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softmargin._settings import POSITIVE
-from softmargin.functional.angular import full_precision
+from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import Head
 
