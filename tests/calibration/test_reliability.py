@@ -7,8 +7,15 @@ import torch
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
-from softmargin.calibration import bin_statistics, reliability_diagram
-from softmargin.calibration.reliability import wilson_interval
+from softmargin.calibration import (
+    CalibrationMetrics,
+    bin_statistics,
+    confidence_histogram,
+    reliability_diagram,
+    reliability_diagrams,
+)
+from softmargin.calibration.intervals import wilson_interval
+from softmargin.calibration.reliability import _short
 
 CONFIDENCE = torch.tensor([0.62, 0.64, 0.68, 0.95, 1.0])
 CORRECT = torch.tensor([1, 0, 1, 1, 1])
@@ -53,15 +60,69 @@ def test_it_makes_room_for_counts_where_none_is_given():
     figure.canvas.draw()
 
 
-def test_wilson_interval_has_its_textbook_values():
-    low, high = wilson_interval(np.array([1.0, 0.5, 0.0]), np.array([10.0, 10.0, 10.0]))
-    assert low == pytest.approx([0.7225, 0.2366, 0.0], abs=1e-4)
-    assert high == pytest.approx([1.0, 0.7634, 0.2775], abs=1e-4)
+def test_interval_bars_are_wilsons():
+    _, axes, _ = drawn()
+    (bars,) = (each for each in axes.collections if len(each.get_segments()) == 2)
+    low, high = wilson_interval(np.array([2 / 3, 1.0]), np.array([3.0, 2.0]))
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    assert ends == pytest.approx(np.stack([low, high], 1), abs=1e-6)
+    assert [segment[0, 0] for segment in bars.get_segments()] == pytest.approx([0.65, 0.95])
 
 
-@pytest.mark.parametrize(("hits", "count"), [(0, 1), (1, 1), (3, 7), (37, 40), (999, 1000)])
-def test_wilson_interval_is_scipys(hits, count):
-    stats = pytest.importorskip("scipy.stats")
-    expected = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
-    low, high = wilson_interval(np.array([hits / count]), np.array([float(count)]))
-    assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-7)
+def test_intervals_are_those_of_the_level_and_the_weights():
+    widths = []
+    for level, weight in ((0.95, None), (0.5, None), (0.95, [4.0, 1.0, 1.0, 1.0, 1.0])):
+        weight = None if weight is None else torch.tensor(weight)
+        statistics = bin_statistics(CONFIDENCE, CORRECT, sample_weight=weight)
+        axes, below = Figure().subplots(2, 1)
+        reliability_diagram(axes, statistics, below, confidence_level=level)
+        (bars,) = (each for each in axes.collections if len(each.get_segments()) == 2)
+        widths.append(np.ptp(bars.get_segments()[0][:, 1]))
+    assert widths[1] < widths[0] < widths[2]  # three samples that weigh as two
+
+
+def test_the_bins_of_an_accumulator_can_be_drawn():
+    metrics = CalibrationMetrics(3, from_logits=True)
+    metrics.update(torch.randn(200, 3), torch.randint(0, 3, (200,)))
+    bins = metrics.compute().bins
+    axes, below = Figure().subplots(2, 1)
+    reliability_diagram(axes, bins, below)
+    filled = [count for count in bins.counts.tolist() if count]
+    assert [bar.get_height() for bar in below.containers[0]] == filled
+
+
+def test_before_and_after_stand_side_by_side():
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    before = bin_statistics(CONFIDENCE, CORRECT)
+    after = bin_statistics(CONFIDENCE * 0.9, CORRECT)
+    reliability_diagrams(figure, [before, after], ["as trained", "scaled"])
+    figure.canvas.draw()
+    top = [axes for axes in figure.axes if axes.get_title("left")]
+    assert [axes.get_title("left") for axes in top] == ["as trained", "scaled"]
+    assert [axes.get_title("right") for axes in top] == [
+        f"ECE {100 * each.expected_calibration_error():.1f} %" for each in (before, after)
+    ]
+    assert len(figure.axes) == 4
+    left, right = (axes.get_position() for axes in top)
+    assert left.x1 < right.x0
+    with pytest.raises(ValueError, match="one entry per diagram, but got 1, 2 and 2"):
+        reliability_diagrams(Figure(), [before])
+
+
+def test_the_confidence_histogram_has_both_means():
+    axes = Figure().add_subplot()
+    confidence_histogram(axes, bin_statistics(CONFIDENCE, CORRECT))
+    (bars,) = axes.containers
+    assert [bar.get_height() for bar in bars] == pytest.approx([0.6, 0.4])
+    assert [line.get_xdata()[0] for line in axes.lines] == pytest.approx(
+        [CONFIDENCE.mean().item(), 0.8]
+    )
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["mean confidence 77.8 %", "accuracy 80.0 %"]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0"), (9999, "9999"), (12_345, "12k"), (999_600, "1M"), (3e6, "3M")]
+)
+def test_counts_are_short(count, text):
+    assert _short(count) == text

@@ -1,38 +1,32 @@
-"""Reliability diagrams: accuracy against confidence, with counts and intervals."""
+"""Reliability diagrams and confidence histograms, drawn on matplotlib axes that are given."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.calibration.metrics import BinStatistics
+from softmargin.calibration.binning import BinStatistics
+from softmargin.calibration.intervals import normal_quantile, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
 
-def wilson_interval(share: Floats, counts: Floats, z: float = 1.959964) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of a share, 95 % by default, which never leaves [0, 1].
+class _FilledBins(NamedTuple):
+    """The bins that are not empty, as arrays."""
 
-    Args:
-        share: observed shares, such as the accuracy per bin.
-        counts: how many observations each share comes from, at least 1.
-        z: quantile of the normal distribution.
-
-    Example:
-        >>> import numpy as np
-        >>> low, high = wilson_interval(np.array([1.0]), np.array([10.0]))
-        >>> [round(float(bound[0]), 4) for bound in (low, high)]
-        [0.7225, 1.0]
-    """
-    scale = 1 + z**2 / counts
-    centre = (share + z**2 / (2 * counts)) / scale
-    half = z * np.sqrt(share * (1 - share) / counts + z**2 / (4 * counts**2)) / scale
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    left: Floats
+    width: Floats
+    counts: Floats
+    effective: Floats
+    accuracy: Floats
+    confidence: Floats
 
 
 def reliability_diagram(
@@ -41,18 +35,21 @@ def reliability_diagram(
     histogram_axes: Axes | None = None,
     *,
     color: str = "C0",
+    confidence_level: float = 0.95,
 ) -> None:
     """Draw accuracy per bin of confidence, and how many predictions each bin holds.
 
-    Bars are accuracies with Wilson's 95 % interval. The hatched part of a bin is its gap, from
+    Bars are accuracies with Wilson's interval. The hatched part of a bin is its gap, from
     accuracy to mean confidence; the ECE, written at the top right, is their weighted mean. Empty
     bins are not drawn.
 
     Args:
         axes: where to draw; matplotlib axes.
-        statistics: from :func:`softmargin.calibration.bin_statistics`.
+        statistics: the bins, such as ``result.bins`` of a :class:`CalibrationResult`, or from
+            :func:`softmargin.calibration.bin_statistics`.
         histogram_axes: where to draw the counts; by default a strip below ``axes``.
         color: colour of the bars.
+        confidence_level: level of the intervals.
 
     Example:
         >>> import torch
@@ -63,14 +60,9 @@ def reliability_diagram(
     """
     if histogram_axes is None:
         histogram_axes = axes.inset_axes((0.0, -0.35, 1.0, 0.3))
-    filled = statistics.counts.cpu().numpy() > 0
-    edges = statistics.edges.cpu().numpy()
-    left, width = edges[:-1][filled], np.diff(edges)[filled]
-    counts = statistics.counts.cpu().numpy()[filled].astype(np.float64)
-    accuracy = statistics.accuracy.cpu().numpy()[filled]
-    confidence = statistics.confidence.cpu().numpy()[filled]
-    _draw_accuracy(axes, left, width, accuracy, confidence, counts, color)
-    _draw_counts(histogram_axes, left, width, counts, color)
+    bins = _filled(statistics)
+    _draw_accuracy(axes, bins, color, confidence_level)
+    _draw_counts(histogram_axes, bins, color)
     error = statistics.expected_calibration_error()
     axes.set_title(f"ECE {100 * error:.1f} %", loc="right")
     for each in (axes, histogram_axes):
@@ -79,25 +71,122 @@ def reliability_diagram(
     axes.tick_params(labelbottom=False)
 
 
-def _draw_accuracy(
-    axes: Axes,
-    left: Floats,
-    width: Floats,
-    accuracy: Floats,
-    confidence: Floats,
-    counts: Floats,
-    color: str,
+def reliability_diagrams(
+    figure: Figure,
+    statistics: Sequence[BinStatistics],
+    labels: Sequence[str] = ("before", "after"),
+    *,
+    colors: Sequence[str] = ("C0", "C1"),
+    confidence_level: float = 0.95,
 ) -> None:
+    """Draw reliability diagrams side by side, such as before and after scaling.
+
+    Args:
+        figure: where to draw; an empty matplotlib figure.
+        statistics: the bins of each diagram.
+        labels: the title of each.
+        colors: the colour of each.
+        confidence_level: level of the intervals.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from softmargin.calibration import bin_statistics, reliability_diagrams
+        >>> correct = torch.tensor([1, 0])
+        >>> before = bin_statistics(torch.tensor([0.9, 1.0]), correct)
+        >>> after = bin_statistics(torch.tensor([0.5, 0.6]), correct)
+        >>> reliability_diagrams(Figure(figsize=(7, 4)), [before, after])
+    """
+    if not len(statistics) == len(labels) == len(colors):
+        raise ValueError(
+            "statistics, labels and colors must have one entry per diagram, "
+            f"but got {len(statistics)}, {len(labels)} and {len(colors)}."
+        )
+    grid = figure.add_gridspec(2, len(statistics), height_ratios=(3.2, 1))
+    for place, (each, label, color) in enumerate(zip(statistics, labels, colors, strict=True)):
+        axes, below = figure.add_subplot(grid[0, place]), figure.add_subplot(grid[1, place])
+        reliability_diagram(axes, each, below, color=color, confidence_level=confidence_level)
+        axes.set_title(label, loc="left")
+        if place:
+            for shared in (axes, below):
+                shared.set_ylabel("")
+
+
+def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
+    """Draw the share of predictions in each bin of confidence, with two lines across.
+
+    The lines are mean confidence (solid) and accuracy (dashed): confidence to the right of
+    accuracy is over-confidence.
+
+    Args:
+        axes: where to draw; matplotlib axes.
+        statistics: the bins, as for :func:`reliability_diagram`.
+        color: colour of the bars.
+
+    Example:
+        >>> import torch
+        >>> from matplotlib.figure import Figure
+        >>> from softmargin.calibration import bin_statistics, confidence_histogram
+        >>> statistics = bin_statistics(torch.tensor([0.6, 0.9]), torch.tensor([1, 0]))
+        >>> confidence_histogram(Figure().add_subplot(), statistics)
+    """
+    import matplotlib as mpl
+
+    ink = mpl.rcParams["text.color"]
+    bins = _filled(statistics)
+    mass = statistics.mass.cpu().numpy()
+    mass = mass[mass > 0] / mass.sum()
+    axes.bar(bins.left, mass, bins.width, align="edge", color=color, alpha=0.5, linewidth=0)
+    for name, values, line in (
+        ("mean confidence", bins.confidence, "-"),
+        ("accuracy", bins.accuracy, (0, (4, 3))),
+    ):
+        mean = float(mass @ values)
+        label = f"{name} {100 * mean:.1f} %"
+        axes.axvline(mean, 0, 0.75, color=ink, linestyle=line, linewidth=1.3, label=label)
+    axes.set_xlim(0, 1)
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.set_ylim(0, mass.max() / 0.72)  # room for the legend
+    axes.set_xlabel("confidence")
+    axes.set_ylabel("share of predictions")
+    axes.grid(visible=False, axis="x")
+    axes.legend(loc="upper left")
+
+
+def _filled(statistics: BinStatistics) -> _FilledBins:
+    edges = statistics.edges.cpu().numpy()
+    filled = statistics.counts.cpu().numpy() > 0
+    each = (
+        edges[:-1],
+        np.diff(edges),
+        statistics.counts.double().cpu().numpy(),
+        statistics.effective_counts.cpu().numpy(),
+        statistics.accuracy.cpu().numpy(),
+        statistics.confidence.cpu().numpy(),
+    )
+    return _FilledBins(*(values[filled] for values in each))
+
+
+def _draw_accuracy(axes: Axes, bins: _FilledBins, color: str, confidence_level: float) -> None:
     import matplotlib as mpl
 
     ink = mpl.rcParams["text.color"]
     axes.plot([0, 1], [0, 1], color=ink, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    axes.bar(left, accuracy, width, align="edge", color=color, alpha=0.5, linewidth=0, zorder=2)
     axes.bar(
-        left,
-        np.abs(confidence - accuracy),
-        width,
-        np.minimum(confidence, accuracy),
+        bins.left,
+        bins.accuracy,
+        bins.width,
+        align="edge",
+        color=color,
+        alpha=0.5,
+        linewidth=0,
+        zorder=2,
+    )
+    axes.bar(
+        bins.left,
+        np.abs(bins.confidence - bins.accuracy),
+        bins.width,
+        np.minimum(bins.confidence, bins.accuracy),
         align="edge",
         facecolor="none",
         edgecolor=ink,
@@ -105,27 +194,35 @@ def _draw_accuracy(
         linewidth=0.6,
         zorder=3,
     )
-    low, high = wilson_interval(accuracy, counts)
-    axes.vlines(left + width / 2, low, high, color=ink, linewidth=1.5, zorder=4)
+    z = normal_quantile(confidence_level)
+    low, high = wilson_interval(bins.accuracy.clip(0, 1), bins.effective, z)
+    axes.vlines(bins.left + bins.width / 2, low, high, color=ink, linewidth=1.5, zorder=4)
     axes.set_ylim(0, 1)
     axes.set_yticks(np.linspace(0, 1, 6))
     axes.set_ylabel("accuracy")
     axes.grid(visible=False, axis="x")
 
 
-def _draw_counts(axes: Axes, left: Floats, width: Floats, counts: Floats, color: str) -> None:
-    axes.bar(left, counts, width, align="edge", color=color, alpha=0.5, linewidth=0)
-    for start, step, count in zip(left, width, counts, strict=True):
+def _draw_counts(axes: Axes, bins: _FilledBins, color: str) -> None:
+    axes.bar(bins.left, bins.counts, bins.width, align="edge", color=color, alpha=0.5, linewidth=0)
+    for start, step, count in zip(bins.left, bins.width, bins.counts, strict=True):
         axes.annotate(
-            f"{count:.0f}" if count < 1e4 else f"{count / 1e3:.0f}k",
+            _short(count),
             (start + step / 2, count),
             xytext=(0, 1.5),
             textcoords="offset points",
             ha="center",
             fontsize="x-small",
         )
-    axes.set_ylim(0, 1.35 * counts.max())
+    axes.set_ylim(0, 1.35 * bins.counts.max())
     axes.set_yticks([])
     axes.grid(visible=False)
     axes.set_xlabel("confidence")
     axes.set_ylabel("count")
+
+
+def _short(count: float) -> str:
+    """Return a count in at most four characters, such as 9999, 12k or 3M."""
+    if count < 1e4:
+        return f"{count:.0f}"
+    return f"{count / 1e3:.0f}k" if count < 999_500 else f"{count / 1e6:.0f}M"

@@ -6,16 +6,16 @@ that β is the only difference.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin.calibration import BinStatistics, bin_statistics
+from softmargin.calibration import BinStatistics, CalibrationMetrics, accuracy, top_label
 from softmargin.experiments.demo.setting import Configuration, DemoSetting
 from softmargin.functional import gradient_decay_loss
 from softmargin.losses import GradientDecayLoss
@@ -36,28 +36,26 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Run:
-    """One network: its curves by epoch, its test predictions, its gradients."""
+    """One network: its curves by epoch, its test predictions and their metrics, its gradients."""
 
     seed: int
     train_loss: list[float]
     train_accuracy: list[float]
     test_accuracy: list[float]
-    test_nll: float
+    test: CalibrationMetrics
     confidence: Tensor
-    correct: Tensor
     gradients: Gradients
 
-    @property
+    @functools.cached_property
     def metrics(self) -> dict[str, float]:
         """Return the numbers of the table, as shares (and nats for the NLL)."""
-        accuracy = self.correct.double().mean().item()
-        confidence = self.confidence.double().mean().item()
+        test = self.test.compute()
         return {
-            "accuracy": accuracy,
-            "ece": bin_statistics(self.confidence, self.correct).expected_calibration_error(),
-            "nll": self.test_nll,
-            "confidence": confidence,
-            "gap": confidence - accuracy,
+            "accuracy": test.accuracy,
+            "ece": test.ece,
+            "nll": test.nll,
+            "confidence": test.mean_confidence,
+            "gap": test.overconfidence,
             "train_accuracy": self.train_accuracy[-1],
         }
 
@@ -75,8 +73,7 @@ class Outcome:
 
     def pooled_bins(self) -> BinStatistics:
         """Return the bins of all seeds' test predictions together."""
-        confidence = torch.cat([run.confidence for run in self.runs])
-        return bin_statistics(confidence, torch.cat([run.correct for run in self.runs]))
+        return _test_metrics().merge(*(run.test for run in self.runs)).compute().bins
 
     def gradients(self) -> Gradients:
         """Return all seeds' measured gradients together, none for a warm-up."""
@@ -161,18 +158,18 @@ def train(
         with torch.no_grad():
             train_logits, test_logits = network(digits.train_x), network(digits.test_x)
         losses.append(gradient_decay_loss(train_logits, digits.train_y).item())
-        train_accuracies.append(_accuracy(train_logits, digits.train_y))
-        test_accuracies.append(_accuracy(test_logits, digits.test_y))
+        train_accuracies.append(accuracy(train_logits, digits.train_y))
+        test_accuracies.append(accuracy(test_logits, digits.test_y))
         on_epoch()
-    confidence, predicted = test_logits.double().softmax(-1).max(-1)
+    test = _test_metrics()
+    test.update(test_logits, digits.test_y)
     return Run(
         seed=seed,
         train_loss=losses,
         train_accuracy=train_accuracies,
         test_accuracy=test_accuracies,
-        test_nll=F.cross_entropy(test_logits.double(), digits.test_y).item(),
-        confidence=confidence,
-        correct=predicted == digits.test_y,
+        test=test,
+        confidence=top_label(test_logits, digits.test_y, from_logits=True).confidence,
         gradients=Gradients(
             torch.cat([each.p for each in measured] or [torch.empty(0, dtype=torch.float64)]),
             torch.cat([each.magnitude for each in measured] or [torch.empty(0)]),
@@ -198,8 +195,8 @@ def _network(hidden_units: int, seed: int) -> nn.Module:
         )
 
 
-def _accuracy(logits: Tensor, labels: Tensor) -> float:
-    return (logits.argmax(-1) == labels).double().mean().item()
+def _test_metrics() -> CalibrationMetrics:
+    return CalibrationMetrics(NUM_CLASSES, from_logits=True, classwise=False)
 
 
 @contextmanager

@@ -1,0 +1,238 @@
+"""What all calibrators share: fit, transform, a place behind a model, and a JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, ClassVar, Self, overload
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softmargin._settings import ModuleWithSettings, describe
+from softmargin.calibration._samples import (
+    Array,
+    Samples,
+    as_tensor,
+    check_logits,
+    checked_samples,
+)
+
+FORMAT = "softmargin calibrator"
+VERSION = 1
+
+
+class CalibrationWarning(UserWarning):
+    """The data do not determine a calibrator: it stands at a bound, or a class is missing."""
+
+
+class Calibrator(ModuleWithSettings):
+    """Base of the calibrators, which turn logits into calibrated logits.
+
+    A subclass names its ``kind`` (in files), its ``numbers`` (float64 buffers, empty until they
+    are fitted), and how it fits and applies them.
+
+    Attributes:
+        num_classes: C of the logits it was fitted on, or None.
+        notes: what the last fit warned of, kept with the numbers.
+    """
+
+    kind: ClassVar[str]
+    numbers: ClassVar[tuple[str, ...]]
+    num_classes: int | None
+    notes: tuple[str, ...]
+
+    def __init__(self) -> None:
+        """Start unfitted."""
+        super().__init__()
+        for name in self.numbers:
+            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
+        self.num_classes = None
+        self.notes = ()
+
+    def _fit(self, samples: Samples) -> list[str]:
+        """Set the numbers; return what to warn of."""
+        raise NotImplementedError
+
+    def _scaled(self, logits: Tensor) -> Tensor:
+        """Return calibrated logits."""
+        raise NotImplementedError
+
+    @property
+    def fitted(self) -> bool:
+        """Return whether there are numbers to transform with."""
+        return all(getattr(self, name).numel() for name in self.numbers)
+
+    def fit(
+        self,
+        logits: Array,
+        target: Array,
+        *,
+        sample_weight: Array | None = None,
+        ignore_index: int | None = None,
+    ) -> Self:
+        """Find the numbers of least NLL on these rows, and return the calibrator itself.
+
+        Use rows that the model was not trained on. What is then measured on the same rows is
+        in-sample: see :func:`softmargin.calibration.scaling.cross_validated`.
+
+        Args:
+            logits: of shape (N, C), in any floating-point dtype and on any device. Probabilities
+                cannot be told from logits; give their logarithm instead.
+            target: class indices of shape (N,).
+            sample_weight: how much each row counts, of shape (N,); by default all the same.
+            ignore_index: a target value whose rows do not count.
+
+        Warns:
+            CalibrationWarning: where the NLL has no minimum; ``notes`` keeps the sentences.
+        """
+        # tensors made in inference mode could never again be part of a graph
+        with torch.inference_mode(False), torch.no_grad():
+            samples = checked_samples(logits, target, sample_weight, ignore_index)
+            notes = self._fit(samples)
+            self.to(samples.logits.device)
+        self.num_classes = samples.num_classes
+        self.notes = tuple(notes)
+        for note in notes:
+            message = f"{type(self).__name__}: {note}"
+            warnings.warn(message, CalibrationWarning, stacklevel=2)
+        return self
+
+    @overload
+    def transform(self, logits: Tensor) -> Tensor: ...
+
+    @overload
+    def transform(self, logits: NDArray[Any]) -> NDArray[Any]: ...
+
+    def transform(self, logits: Array) -> Array:
+        """Return calibrated logits: a tensor for a tensor, an array for a NumPy array.
+
+        float16 and bfloat16 become float32, which is where calibrated values can be told apart;
+        float32 and float64 stay. Gradients flow through. Values are not looked at: NaN stays NaN.
+
+        Args:
+            logits: of shape (N, C) or (C,), with the C of the fit.
+        """
+        if isinstance(logits, Tensor):
+            return self.forward(logits)
+        tensor = as_tensor("logits", logits).to(getattr(self, self.numbers[0]).device)
+        array: NDArray[Any] = self.forward(tensor).numpy(force=True)
+        return array
+
+    def forward(self, logits: Tensor) -> Tensor:
+        """Return calibrated logits, see :meth:`transform`."""
+        name = type(self).__name__
+        if not self.fitted:
+            raise RuntimeError(f"{name} must be fitted first: call fit(logits, target) or load.")
+        check_logits(logits)
+        if logits.ndim > 2 or self.num_classes not in (None, logits.shape[-1]):
+            classes = "C" if self.num_classes is None else self.num_classes
+            raise ValueError(
+                f"logits must have shape (N, {classes}) or ({classes},) for this {name}, "
+                f"but got {tuple(logits.shape)}."
+            )
+        if logits.dtype not in (torch.float32, torch.float64):
+            logits = logits.float()
+        return self._scaled(logits)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibrator as JSON, with every digit; an existing file is replaced at once."""
+        if not self.fitted:
+            raise RuntimeError(f"{type(self).__name__} must be fitted before it is saved.")
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kind": self.kind,
+            "num_classes": self.num_classes,
+            "parameters": {name: getattr(self, name).tolist() for name in self.numbers},
+            "notes": list(self.notes),
+        }
+        path = Path(path)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+        try:
+            unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", "utf-8")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a calibrator of this class from a JSON file made by :meth:`save`."""
+        content = _read(path)
+        if content["kind"] != cls.kind:
+            raise ValueError(
+                f"path must be a file of kind {cls.kind!r} for {cls.__name__}, "
+                f"but {os.fspath(path)} is of kind {content['kind']!r}."
+            )
+        result = cls()
+        try:
+            result._set_numbers(content["parameters"], content["num_classes"])
+            result.notes = tuple(str(note) for note in content.get("notes", ()))
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"path must be a whole calibrator file, but {os.fspath(path)} is damaged: {error}"
+            ) from None
+        return result
+
+    def _set_numbers(self, parameters: dict[str, Any], num_classes: int | None) -> None:
+        for name in self.numbers:
+            value = torch.tensor(parameters[name], dtype=torch.float64)
+            if self.settings[name].per_class and value.shape != (num_classes,):
+                raise ValueError(
+                    f"{name} must hold {num_classes} numbers, but got {value.numel()}."
+                )
+            setattr(self, name, value)
+        self.num_classes = None if num_classes is None else int(num_classes)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return what ``state_dict`` keeps beside the numbers."""
+        return {"num_classes": self.num_classes, "notes": list(self.notes)}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`get_extra_state` returned."""
+        self.num_classes = state["num_classes"]
+        self.notes = tuple(state["notes"])
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **options: Any
+    ) -> None:
+        """Make room first: how many numbers there are is known only once they are fitted."""
+        for name in self.numbers:
+            new, old = state_dict.get(prefix + name), self._buffers.get(name)
+            if new is not None and old is not None and new.shape != old.shape:
+                self._buffers[name] = torch.empty_like(old).resize_(new.shape)
+        super()._load_from_state_dict(state_dict, prefix, *args, **options)
+
+    def extra_repr(self) -> str:
+        """Show the numbers, or that there are none yet."""
+        if not self.fitted:
+            return "not fitted"
+        return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a calibrator file; raise one sentence for any other."""
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+    except ValueError:  # not JSON, not even text, or cut short
+        content = None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(
+            f"path must be a file that a calibrator's save has written, but {os.fspath(path)} "
+            "is not one or is cut short."
+        )
+    if content.get("version") != VERSION:
+        raise ValueError(
+            f"path must be a calibrator file of version {VERSION}, "
+            f"but {os.fspath(path)} is of version {content.get('version')!r}."
+        )
+    missing = {"kind", "num_classes", "parameters"} - set(content)
+    if missing:
+        raise ValueError(
+            f"path must be a whole calibrator file, but {os.fspath(path)} has no "
+            f"{' and no '.join(sorted(missing))}."
+        )
+    return content

@@ -1,0 +1,214 @@
+"""All metrics from one pass: an accumulator whose size does not depend on how much it has seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+import torch.distributed as dist
+
+from softmargin.calibration._batch import Array, prediction_batch
+from softmargin.calibration._checks import check_bins, check_said_logits
+from softmargin.calibration._rows import measure
+from softmargin.calibration._summary import summarize
+from softmargin.calibration._sums import Sums, count_classes, count_rows, no_sums
+from softmargin.calibration.binning import ConfidenceCells
+from softmargin.calibration.result import CalibrationResult
+
+
+class CalibrationMetrics:
+    """Count predictions batch by batch, then compute every calibration metric of all of them.
+
+    Batches may come in any split and order, from any number of accumulators, processes or
+    devices: the numbers are the same. Sums are float64. The state is O(bins × classes): a fine
+    histogram of confidence (about 4000 cells), bins × classes sums, and a few numbers.
+
+    Args:
+        num_classes: number of classes C, at least 2.
+        from_logits: whether predictions are logits (True) or probabilities (False).
+        bins: number of bins M, of equal width for the ECE and MCE and of equal mass for the
+            equal-mass ECE.
+        top_k: k of the top-k accuracy.
+        classwise: whether to count the bins of every class. Without them there is no class-wise
+            ECE and no split of the Brier score, the state is small however many the classes, and
+            counting takes about two thirds of the time.
+        ignore_index: a target whose rows do not count; None if there is none.
+        closed: which edge belongs to a bin, ``"right"`` or ``"left"``.
+        device: where the sums are kept; predictions are counted on the device they are on.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.calibration import CalibrationMetrics
+        >>> metrics = CalibrationMetrics(num_classes=3, from_logits=True, bins=2)
+        >>> metrics.update(torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0]))
+        >>> metrics.update(torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([2]))
+        >>> result = metrics.compute()
+        >>> round(result.ece, 4), result.accuracy
+        (0.3482, 0.5)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        from_logits: bool,
+        bins: int = 10,
+        top_k: int = 5,
+        classwise: bool = True,
+        ignore_index: int | None = None,
+        closed: str = "right",
+        device: torch.device | str | None = None,
+    ) -> None:
+        """Start with nothing counted."""
+        for name, value, least in (("num_classes", num_classes, 2), ("top_k", top_k, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"{name} must be an integer of at least {least}, but got {value!r}."
+                )
+        for name, flag in (("from_logits", from_logits), ("classwise", classwise)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} must be True or False, but got {flag!r}.")
+        if ignore_index is not None and not isinstance(ignore_index, int):
+            raise TypeError(f"ignore_index must be an integer or None, but got {ignore_index!r}.")
+        check_bins(bins, closed)
+        self.num_classes = num_classes
+        self.from_logits = from_logits
+        self.bins = bins
+        self.top_k = top_k
+        self.classwise = classwise
+        self.ignore_index = ignore_index
+        self.closed = closed
+        self._cells = ConfidenceCells(bins, closed)
+        self._sums = self._zeros(torch.device("cpu" if device is None else device))
+
+    def update(self, predictions: Array, target: Array, sample_weight: Array | None = None) -> None:
+        """Count a batch; if it is refused, none of it counts.
+
+        Args:
+            predictions: logits or probabilities, as said at construction, of shape (N, C) or
+                (N, C, d1, ...), of any floating-point type.
+            target: class indices of shape (N,) or (N, d1, ...).
+            sample_weight: one number of at least 0 per target; by default each weighs 1.
+        """
+        batch = prediction_batch(predictions, target, sample_weight, self.ignore_index)
+        if batch.num_classes != self.num_classes:
+            raise ValueError(
+                f"predictions must hold {self.num_classes} classes in dimension 1, "
+                f"but got {batch.num_classes}."
+            )
+        sums = self._zeros(batch.target.device)
+        threshold = self._cells.first_edge if self.classwise else None
+        for rows in measure(batch, from_logits=self.from_logits, threshold=threshold):
+            count_rows(sums, rows, self._cells, self.top_k)
+            if self.classwise:
+                count_classes(sums, rows, self._cells)
+        self._add(sums)
+
+    def merge(self, *others: CalibrationMetrics) -> Self:
+        """Add what other accumulators have counted, which must have the same settings."""
+        for other in others:
+            if other._settings != self._settings:
+                raise ValueError(
+                    "merge needs accumulators with the same settings, "
+                    f"but got {self._settings} and {other._settings}."
+                )
+            self._add(other._sums)
+        return self
+
+    def all_reduce(self, group: dist.ProcessGroup | None = None) -> CalibrationMetrics:
+        """Return a new accumulator with what all processes of a group have counted.
+
+        Every process must call it, with the same settings. This one stays as it is, so that it
+        may be called again later. The sums must be on a device that the group's backend knows:
+        a CPU for gloo, a GPU for NCCL.
+        """
+        merged = type(self)(**self._settings, device=self._sums.totals.device)
+        flat = torch.cat([each.flatten() for each in self._sums])
+        dist.all_reduce(flat, group=group)
+        parts = torch.split(flat, [each.numel() for each in self._sums])
+        merged._add(Sums(*(a.view_as(b) for a, b in zip(parts, self._sums, strict=True))))
+        return merged
+
+    def compute(
+        self, confidence_level: float | None = None, *, resamples: int = 1000, seed: int = 0
+    ) -> CalibrationResult:
+        """Return all metrics of what has been counted.
+
+        Args:
+            confidence_level: level of the intervals, such as 0.95; None for no intervals.
+            resamples: number of bootstrap resamples.
+            seed: what they are drawn from; the same seed gives the same intervals.
+
+        Raises:
+            ValueError: where nothing has been counted, or what was said to be logits are
+                probabilities.
+        """
+        samples = int(self._sums.totals[0])
+        if not samples:
+            raise ValueError("compute needs at least one counted prediction, but there is none.")
+        if samples < self.bins:
+            warnings.warn(
+                f"{samples} predictions in {self.bins} bins say little about calibration; "
+                "use fewer bins.",
+                stacklevel=2,
+            )
+        check_said_logits(int(self._sums.totals[4]), samples)
+        return summarize(
+            Sums(*(each.cpu() for each in self._sums)),
+            self._cells,
+            min(self.top_k, self.num_classes),
+            confidence_level,
+            resamples,
+            seed,
+        )
+
+    def reset(self) -> None:
+        """Forget everything counted."""
+        for each in self._sums:
+            each.zero_()
+
+    def to(self, device: torch.device | str) -> Self:
+        """Keep the sums on another device."""
+        self._sums = Sums(*(each.to(device) for each in self._sums))
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the settings and copies of the sums."""
+        sums = {name: each.clone() for name, each in self._sums._asdict().items()}
+        return {"settings": self._settings, **sums}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from where another accumulator with the same settings was."""
+        if state.get("settings") != self._settings:
+            raise ValueError(
+                f"state must be of an accumulator with the settings {self._settings}, "
+                f"but got {state.get('settings')}."
+            )
+        device = self._sums.totals.device
+        self._sums = Sums(*(state[name].to(device, copy=True) for name in Sums._fields))
+
+    def __repr__(self) -> str:
+        """Return the settings and how much has been counted."""
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.items())
+        return f"CalibrationMetrics({settings}, samples={int(self._sums.totals[0])})"
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "num_classes": self.num_classes,
+            "from_logits": self.from_logits,
+            "bins": self.bins,
+            "top_k": self.top_k,
+            "classwise": self.classwise,
+            "ignore_index": self.ignore_index,
+            "closed": self.closed,
+        }
+
+    def _zeros(self, device: torch.device) -> Sums:
+        return no_sums(self._cells, self.num_classes if self.classwise else 0, device)
+
+    def _add(self, sums: Sums) -> None:
+        for mine, theirs in zip(self._sums, sums, strict=True):
+            mine += theirs.to(mine.device)

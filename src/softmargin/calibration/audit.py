@@ -1,0 +1,126 @@
+"""One set of predictions, measured as it is and after scaling on held-out folds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softmargin.calibration._files import CHUNK
+from softmargin.calibration.accumulator import CalibrationMetrics
+from softmargin.calibration.predictions import Predictions
+from softmargin.calibration.result import CalibrationResult
+from softmargin.calibration.scaling import (
+    CalibrationWarning,
+    Calibrator,
+    TemperatureScaling,
+    VectorScaling,
+    held_out_calibrators,
+)
+
+METHODS: dict[str, type[Calibrator]] = {
+    "temperature": TemperatureScaling,
+    "vector": VectorScaling,
+}
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What :func:`audit` found.
+
+    Attributes:
+        given: the metrics of the predictions as they are.
+        scaled: by method, the metrics after scaling, each row by a calibrator that never saw it.
+        calibrators: by method, the calibrator fitted on all rows.
+        notes: by method, what its fit warned of.
+        folds: number of folds.
+    """
+
+    given: CalibrationResult
+    scaled: dict[str, CalibrationResult]
+    calibrators: dict[str, Calibrator]
+    notes: dict[str, list[str]]
+    folds: int
+
+
+def audit(
+    predictions: Predictions,
+    *,
+    bins: int = 10,
+    methods: Sequence[str] = ("temperature", "vector"),
+    folds: int = 5,
+    seed: int = 0,
+    confidence_level: float = 0.95,
+    progress: Progress | None = None,
+) -> Audit:
+    """Measure predictions in bounded memory, before and after scaling on held-out folds.
+
+    Args:
+        predictions: what to measure.
+        bins: number of bins.
+        methods: which of ``"temperature"`` and ``"vector"`` to fit.
+        folds: each fold is scaled by a calibrator fitted on the others.
+        seed: of the folds and of the bootstrap.
+        confidence_level: level of the intervals.
+        progress: called with what is being done, rows done and rows in all.
+    """
+    tell = progress or _silent
+    rows, num_classes = predictions.values.shape
+    target = torch.from_numpy(predictions.labels)
+
+    def count(what: str, from_logits: bool, batches: Iterator[tuple[Tensor, Tensor]]) -> Any:
+        metrics = CalibrationMetrics(num_classes, from_logits=from_logits, bins=bins)
+        done = 0
+        for values, numbers in batches:
+            metrics.update(values, target[numbers])
+            tell(what, done := done + len(numbers), rows)
+        return metrics.compute(confidence_level, seed=seed)
+
+    given = count("measuring", predictions.from_logits, _in_order(predictions.values))
+    logits = _as_logits(predictions)
+    scaled, calibrators, notes = {}, {}, {}
+    for method in methods:
+        what = f"{method} scaling"
+        tell(what, 0, rows)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CalibrationWarning)
+            calibrators[method] = METHODS[method]().fit(logits, target)
+            parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
+            scaled[method] = count(what, True, _held_out(logits, parts))
+        notes[method] = list(dict.fromkeys(str(warning.message) for warning in caught))
+    return Audit(given, scaled, calibrators, notes, folds)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
+def _as_logits(predictions: Predictions) -> Tensor:
+    """Return the predictions as logits: themselves, or the logarithm of probabilities."""
+    values = torch.from_numpy(predictions.values)
+    if predictions.from_logits:
+        return values
+    return predictions.spooled(values, lambda p: p.clamp_min(torch.finfo(p.dtype).tiny).log())
+
+
+def _in_order(values: NDArray[Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    step = max(1, CHUNK // values.shape[1])
+    for start in range(0, len(values), step):
+        part = torch.from_numpy(np.ascontiguousarray(values[start : start + step]))
+        yield part, torch.arange(start, start + len(part))
+
+
+def _held_out(
+    logits: Tensor, parts: Iterator[tuple[Tensor, Calibrator]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    step = max(1, CHUNK // logits.shape[1])
+    for held_out, calibrator in parts:
+        for numbers in torch.split(held_out, step):
+            yield calibrator.transform(logits[numbers]), numbers
