@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-LAB = ("jinja2", "matplotlib", "rich", "sklearn")
+LAB = ("jinja2", "matplotlib", "pyarrow", "rich", "sklearn")
 
 
 class UsageError(Exception):

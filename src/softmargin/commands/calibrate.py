@@ -1,0 +1,213 @@
+"""``softmargin calibrate``: how calibrated anyone's predictions are, and what scaling does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from softmargin.commands.common import (
+    Command,
+    UsageError,
+    count,
+    folder,
+    require_lab,
+    seed,
+    writing_to,
+)
+
+DESCRIPTION = """\
+Measure predictions in a file: accuracy, calibration errors, NLL and Brier score with
+intervals, too sure or not sure enough and by how much, and what temperature and vector
+scaling would give on held-out folds. Prints a table and writes a page (index.html).
+
+FILE is .npz, .csv or .parquet with predictions and labels, or .npy with predictions and
+a second .npy with LABELS. Arrays or columns named logits, logits_0 … or probabilities,
+prob_0 … and labels are recognised; others are named with --predictions and --labels.
+Files larger than memory are fine."""
+PROGRESS_FROM = 2_000_000  # numbers; less takes under two seconds
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``softmargin calibrate``."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the predictions")
+    parser.add_argument(
+        "labels_file", type=Path, nargs="?", metavar="LABELS", help="labels of an .npy FILE"
+    )
+    what = parser.add_argument_group("what is in the file")
+    what.add_argument("--predictions", metavar="NAME", help="key, column, or start of the columns")
+    what.add_argument("--labels", metavar="NAME", help="key or column of the labels")
+    kind = what.add_mutually_exclusive_group()
+    kind.add_argument("--logits", action="store_true", help="predictions are logits")
+    kind.add_argument("--probabilities", action="store_true", help="predictions are probabilities")
+    how = parser.add_argument_group("how to measure")
+    how.add_argument("--bins", type=count, default=10, metavar="N", help="default: %(default)s")
+    how.add_argument(
+        "--scaling",
+        choices=("both", "temperature", "vector", "none"),
+        default="both",
+        help="what to fit (default: %(default)s)",
+    )
+    how.add_argument("--folds", type=count, default=5, metavar="N", help="default: %(default)s")
+    how.add_argument("--seed", type=seed, default=0, metavar="N", help="default: %(default)s")
+    out = parser.add_argument_group("what to write")
+    out.add_argument(
+        "--out",
+        type=folder,
+        default=Path("softmargin-report"),
+        metavar="DIR",
+        help="folder for index.html (default: %(default)s)",
+    )
+    out.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    out.add_argument(
+        "--save", type=Path, metavar="FILE", help="write the fitted calibrator as JSON"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print, write the page, and on request the calibrator."""
+    methods = {"both": ["temperature", "vector"], "none": []}.get(
+        options.scaling, [options.scaling]
+    )
+    if options.save is not None and len(methods) != 1:
+        raise UsageError("argument --save: needs --scaling temperature or --scaling vector.")
+    require_lab()
+    from softmargin.calibration.audit import audit
+    from softmargin.calibration.predictions import open_predictions
+    from softmargin.report import calibration as report
+
+    from_logits = True if options.logits else False if options.probabilities else None
+    with progress_bar() as tell:
+        try:
+            with open_predictions(
+                options.file,
+                options.labels_file,
+                predictions=options.predictions,
+                labels=options.labels,
+                from_logits=from_logits,
+                progress=lambda done, total: tell("reading", done, total),
+            ) as predictions:
+                samples, classes = predictions.values.shape
+                tell.size = samples * classes
+                found = audit(
+                    predictions,
+                    bins=options.bins,
+                    methods=methods,
+                    folds=options.folds,
+                    seed=options.seed,
+                    progress=tell,
+                )
+        except (ValueError, IndexError, TypeError, NotImplementedError) as error:
+            raise UsageError(str(error)) from None
+    data = report.as_dict(found, predictions.source, samples, classes)
+    facts = [("Predictions", predictions.source), ("Size", f"{samples} × {classes}")]
+    page = report.calibration_page(found, facts, _command(options), data)
+    write(options, found, page, methods)
+    if options.json:
+        print(json.dumps(data))
+    else:
+        print_table(found, predictions.source, samples, classes)
+        print(f"\nReport: {options.out / 'index.html'}")
+        if options.save is not None:
+            print(f"Calibrator: {options.save}")
+
+
+def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]) -> None:
+    """Write the page and, on request, the calibrator; each whole or not at all."""
+    from softmargin.report.page import write_atomically
+
+    with writing_to(options.out):
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(options.out / "index.html", page)
+    if options.save is not None:
+        try:
+            found.calibrators[methods[0]].save(options.save)
+        except OSError as error:
+            raise UsageError(
+                f"argument --save: must be a file that can be written, but {str(options.save)!r} "
+                f"is not: {error.strerror or error}."
+            ) from None
+
+
+def print_table(found: Any, source: str, samples: int, classes: int) -> None:
+    """Print the metrics with their intervals, and what they say."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from softmargin.report import calibration as report
+
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(f"{source}; {samples} predictions, {classes} classes.\n", markup=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in report.results(found):
+        table.add_column(report.TITLES[name], justify="right", no_wrap=True)
+    for row in report.rows(found):
+        table.add_row(*map(Text, row))
+    Console(width=140, highlight=False).print(table)
+    console.print(f"\n{report.verdict(found.given)}", markup=False)
+    for name, calibrator in found.calibrators.items():
+        title = report.TITLES[name].capitalize()
+        console.print(f"{title}: {report.describe(calibrator)}.", markup=False)
+        for note in found.notes[name]:
+            console.print(f"  {note}", markup=False)
+    console.print(report.legend(found), markup=False)
+
+
+class Teller:
+    """Shows how far the work is, once it is known to be long."""
+
+    def __init__(self, bar: Any) -> None:
+        """Start without tasks."""
+        self.bar, self.size = bar, 0
+        self.tasks: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show ``done`` of ``total`` rows of something."""
+        if what == "reading" and done < total / 20:
+            return
+        if what != "reading" and self.size < PROGRESS_FROM:
+            return
+        if what not in self.tasks:
+            self.tasks[what] = self.bar.add_task(what, total=total or None)
+        self.bar.update(self.tasks[what], completed=done)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Teller]:
+    """Show progress on standard error while something long runs."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    disabled = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
+        yield Teller(bar)
+
+
+def _command(options: argparse.Namespace) -> str:
+    """Return the command that gives the same page."""
+    words = ["softmargin", "calibrate", options.file.name]
+    if options.labels_file is not None:
+        words.append(options.labels_file.name)
+    for name in ("predictions", "labels"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", value]
+    words += [f"--{name}" for name in ("logits", "probabilities") if getattr(options, name)]
+    words += ["--bins", options.bins, "--scaling", options.scaling]
+    words += ["--folds", options.folds, "--seed", options.seed]
+    return shlex.join(map(str, words))
+
+
+COMMAND = Command(
+    "how calibrated the predictions in a file are, and what scaling gives",
+    DESCRIPTION,
+    declare,
+    run,
+)

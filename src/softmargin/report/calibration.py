@@ -1,0 +1,153 @@
+"""The page that ``softmargin calibrate`` writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from softmargin.calibration.audit import Audit
+from softmargin.calibration.reliability import reliability_diagram
+from softmargin.calibration.result import CalibrationResult
+from softmargin.calibration.scaling import Calibrator, TemperatureScaling
+from softmargin.report.figures import BLUES, GREEN, INK, Tone, house_style, new_figure, to_svg
+from softmargin.report.page import (
+    Bullets,
+    Code,
+    Download,
+    Facts,
+    FigureGroup,
+    Page,
+    Section,
+    Table,
+    Text,
+    render_page,
+)
+
+TITLES = {"given": "as given", "temperature": "temperature scaling", "vector": "vector scaling"}
+TONES: dict[str, Tone] = {"given": INK, "temperature": BLUES[0], "vector": GREEN}
+IN_PERCENT = {"accuracy", "top_k_accuracy", "mean_confidence", "overconfidence"}
+LEAD = (
+    "How sure the predictions are, against how often they are right. Every number after scaling "
+    "comes from calibrators that never saw the row they scale."
+)
+BIAS = (
+    "ECE and MCE are biased upwards: noise in the bins looks like miscalibration, the more so with "
+    "few predictions per bin, and their intervals are around the biased value. The debiased error "
+    "corrects for it."
+)
+
+
+def results(audit: Audit) -> dict[str, CalibrationResult]:
+    """Return the results by name, the predictions as given first."""
+    return {"given": audit.given, **audit.scaled}
+
+
+def verdict(result: CalibrationResult) -> str:
+    """Return in one sentence whether predictions are too sure or not sure enough."""
+    low, high = result.intervals.get("overconfidence", (math.nan, math.nan))
+    gap = 100 * result.overconfidence
+    direction = "Over" if gap > 0 else "Under"
+    sure = f"mean confidence {100 * result.mean_confidence:.1f} %, accuracy"
+    sentence = (
+        f"{direction}-confident by {abs(gap):.1f} points [{100 * low:.1f}, {100 * high:.1f}]: "
+        f"{sure} {100 * result.accuracy:.1f} %."
+    )
+    if low <= 0 <= high:
+        sentence += " The interval includes 0: the difference may be chance."
+    return sentence
+
+
+def rows(audit: Audit) -> list[list[str]]:
+    """Return the table: one row per metric, one column per result, with intervals."""
+    columns = [list(result.estimates()) for result in results(audit).values()]
+    table = []
+    for estimates in zip(*columns, strict=True):
+        percent = estimates[0].name in IN_PERCENT
+        cells = [_interval(e.value, e.low, e.high, percent) for e in estimates]
+        table.append([estimates[0].label + (", %" if percent else ""), *cells])
+    return table
+
+
+def _interval(value: float, low: float | None, high: float | None, percent: bool) -> str:
+    factor, digits = (100, 2) if percent else (1, 4)
+    shown = f"{factor * value:.{digits}f}"
+    if low is None or high is None:
+        return shown
+    return f"{shown} [{factor * low:.{digits}f}, {factor * high:.{digits}f}]"
+
+
+def legend(audit: Audit) -> str:
+    """Return what the brackets and the columns of the table are."""
+    sentence = f"In brackets: {100 * (audit.given.confidence_level or 0):g} % intervals."
+    if audit.scaled:
+        sentence += f" Scaled columns: {audit.folds} held-out folds."
+    return sentence
+
+
+def describe(calibrator: Calibrator) -> str:
+    """Return what a calibrator does, in a few words."""
+    if isinstance(calibrator, TemperatureScaling):
+        return f"T = {calibrator.temperature.item():.6g}"
+    return f"{calibrator.num_classes} scales and biases"
+
+
+def as_dict(audit: Audit, source: str, samples: int, classes: int) -> dict[str, Any]:
+    """Return everything that was found, ready for JSON."""
+    return {
+        "source": source,
+        "samples": samples,
+        "classes": classes,
+        "folds": audit.folds,
+        "results": {name: result.as_dict() for name, result in results(audit).items()},
+        "calibrators": {
+            method: {name: getattr(each, name).tolist() for name in each.numbers}
+            for method, each in audit.calibrators.items()
+        },
+        "notes": audit.notes,
+    }
+
+
+def calibration_page(audit: Audit, facts: list[tuple[str, str]], command: str, data: Any) -> str:
+    """Return the report as one HTML page."""
+    found = [verdict(audit.given)]
+    for name, result in audit.scaled.items():
+        found.append(
+            f"After {TITLES[name]} ({describe(audit.calibrators[name])}): ECE "
+            f"{100 * audit.given.ece:.2f} % → {100 * result.ece:.2f} %, NLL {audit.given.nll:.4f} "
+            f"→ {result.nll:.4f}."
+        )
+        found += audit.notes[name]
+    columns = ["", *(TITLES[name] for name in results(audit))]
+    with house_style():
+        sections = [
+            Section("What was found", [Bullets(found)]),
+            Section("Confidence against accuracy", [_diagrams(audit)]),
+            Section("The numbers", [Table(legend(audit), columns, rows(audit)), Text(BIAS)]),
+            Section(
+                "How this was made",
+                [
+                    Code(command),
+                    Facts(facts),
+                    Download("calibration.json", json.dumps(data, indent=1)),
+                ],
+            ),
+        ]
+    page = Page("How calibrated are these predictions?", LEAD, sections, TONES.values())
+    return render_page(page)
+
+
+def _diagrams(audit: Audit) -> FigureGroup:
+    panels = []
+    for name, result in results(audit).items():
+        figure = new_figure(3.6, 4.4)
+        axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+        reliability_diagram(axes, result.bins, histogram, color=TONES[name].light)
+        axes.set_title(TITLES[name], loc="left")
+        description = f"Reliability diagram, {TITLES[name]}: ECE {100 * result.ece:.1f} %."
+        panels.append(to_svg(figure, name, description, [TONES[name]]))
+    caption = (
+        "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "
+        "mean confidence; dashed: perfect calibration. Below: how many predictions each bin holds."
+    )
+    return FigureGroup(panels, caption, 300)
