@@ -29,6 +29,8 @@ EPILOG = """\
 example:
   softmargin demo                        see what β does, in half a minute
   softmargin demo --betas 10,1,0.1       with your own β
+  softmargin calibrate predictions.npz   how calibrated anyone's predictions are
+  softmargin train --out run --beta 5    train a model
   softmargin losses ArcFaceHead          what a loss or head computes
 
 Each command has its own help: softmargin demo --help

@@ -1,6 +1,13 @@
 """The subcommands of ``softmargin``, one module each."""
 
-from softmargin.commands import demo, losses
+from softmargin.commands import calibrate, data, demo, losses, train
 from softmargin.commands.common import Command
 
-COMMANDS: dict[str, Command] = {"demo": demo.COMMAND, "losses": losses.COMMAND}
+COMMANDS: dict[str, Command] = {
+    "demo": demo.COMMAND,
+    "calibrate": calibrate.COMMAND,
+    "train": train.COMMAND,
+    "evaluate": train.EVALUATE_COMMAND,
+    "data": data.COMMAND,
+    "losses": losses.COMMAND,
+}

@@ -1,0 +1,83 @@
+"""Batches of a split in memory: in an order that follows from seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from softmargin.data import Augment, Normalize, Split
+
+
+class Batches:
+    """A split on a device, cut into batches and normalised on the way.
+
+    The order of an epoch and the augmentation of a step follow from the seed, the epoch and the
+    step, so that training goes on anywhere exactly as if it had never stopped. With several
+    processes each takes its part of every batch: together they see what one alone would.
+
+    Args:
+        split: the samples.
+        normalize: the z-score, of the training split.
+        batch: samples per batch, over all processes.
+        seed: of order and augmentation.
+        augment: what to do to training images, or None.
+        device: where batches go. The samples stay there too if they are in memory.
+        rank: number of this process.
+        world: number of processes.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        normalize: Normalize,
+        batch: int,
+        *,
+        seed: int = 0,
+        augment: Augment | None = None,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        """Keep the arguments; see the class."""
+        self.split, self.batch, self.seed, self.augment = split, batch, seed, augment
+        self.device, self.rank, self.world = device, rank, world
+        shape = (-1,) + (1,) * (split.x.ndim - 2)
+        factor = 255.0 if split.x.dtype == torch.uint8 else 1.0
+        mean = torch.tensor(normalize.mean, dtype=torch.float64).view(shape) * factor
+        std = torch.tensor(normalize.std, dtype=torch.float64).view(shape) * factor
+        self.mean, self.std = (each.float().to(device) for each in (mean, std))
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return -(-len(self.split) // self.batch)
+
+    def of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor, int]]:
+        """Yield shuffled batches of an epoch from a step on: samples, classes, size over all."""
+        generator = torch.Generator().manual_seed(_mix(self.seed, epoch, -1))
+        order = torch.randperm(len(self.split), generator=generator)
+        for step in range(start, len(self)):
+            chosen = order[step * self.batch : (step + 1) * self.batch]
+            x, y = self.split.batch(chosen[self.rank :: self.world])
+            if self.augment is not None:
+                generator = torch.Generator().manual_seed(_mix(self.seed, epoch, step))
+                x = self.augment(x, generator)
+            yield self.prepared(x), y.to(self.device), len(chosen)
+
+    def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield this process's samples in the order of the split, in large batches."""
+        size = max(self.batch, 1000)
+        numbers = torch.arange(self.rank, len(self.split), self.world)
+        for chosen in torch.split(numbers, size):
+            x, y = self.split.batch(chosen)
+            yield self.prepared(x), y.to(self.device)
+
+    def prepared(self, x: Tensor) -> Tensor:
+        """Return a batch on the device, as z-scores in float32."""
+        return x.to(self.device, torch.float32).sub_(self.mean).div_(self.std)
+
+
+def _mix(seed: int, epoch: int, step: int) -> int:
+    """Return one seed out of three numbers, different for different ones."""
+    return hash((seed, epoch, step)) & (2**63 - 1)
