@@ -12,6 +12,7 @@ import torch.distributed as dist
 from softmargin.calibration._batch import Array, prediction_batch
 from softmargin.calibration._checks import check_bins, check_said_logits
 from softmargin.calibration._rows import measure
+from softmargin.calibration._samples import worker
 from softmargin.calibration._summary import summarize
 from softmargin.calibration._sums import Sums, count_classes, count_rows, no_sums
 from softmargin.calibration.binning import ConfidenceCells
@@ -36,7 +37,8 @@ class CalibrationMetrics:
             counting takes about two thirds of the time.
         ignore_index: a target whose rows do not count; None if there is none.
         closed: which edge belongs to a bin, ``"right"`` or ``"left"``.
-        device: where the sums are kept; predictions are counted on the device they are on.
+        device: where the sums are kept, by default the CPU; predictions are counted on the device
+            they are on. Apple's GPUs know no float64, so that theirs are counted on the CPU.
 
     Example:
         >>> import torch
@@ -81,7 +83,7 @@ class CalibrationMetrics:
         self.ignore_index = ignore_index
         self.closed = closed
         self._cells = ConfidenceCells(bins, closed)
-        self._sums = self._zeros(torch.device("cpu" if device is None else device))
+        self._sums = self._zeros(worker(torch.device("cpu" if device is None else device)))
 
     def update(self, predictions: Array, target: Array, sample_weight: Array | None = None) -> None:
         """Count a batch; if it is refused, none of it counts.
@@ -171,7 +173,7 @@ class CalibrationMetrics:
 
     def to(self, device: torch.device | str) -> Self:
         """Keep the sums on another device."""
-        self._sums = Sums(*(each.to(device) for each in self._sums))
+        self._sums = Sums(*(each.to(worker(torch.device(device))) for each in self._sums))
         return self
 
     def state_dict(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ LABELS = {
 }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CalibrationResult:
     """What :meth:`CalibrationMetrics.compute` returns.
 
