@@ -185,11 +185,12 @@ def test_two_processes_follow_one(tmp_path):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
     launcher += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
     (tmp_path / "worker.py").write_text(WORKER)
-    subprocess.run(
+    done = subprocess.run(
         [*launcher, str(tmp_path / "worker.py"), text, str(tmp_path / "two")],
-        check=True,
         capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr[-3000:]
     alone, result = json.loads((tmp_path / "one" / "losses0.json").read_text())
     parts = [json.loads((tmp_path / "two" / f"losses{r}.json").read_text()) for r in range(2)]
     assert len(alone) > 50
@@ -289,6 +290,21 @@ def test_pollution_and_fraction(tmp_path):
     worse = train(config, tmp_path / "polluted")
     better = train(TrainingConfig(**{**CONFIG.as_dict(), "epochs": 1}), tmp_path / "clean")
     assert worse["accuracy"] < better["accuracy"]
+
+
+def test_pictures_that_stay_on_disk(tmp_path):
+    """A folder of pictures is decoded batch by batch."""
+    from PIL import Image
+
+    for part, count in (("train", 12), ("val", 4)):
+        for name, colour in {"a": (250, 0, 0), "b": (0, 0, 250)}.items():
+            folder = tmp_path / "imagenet" / part / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                Image.new("RGB", (40 + i, 40), colour).save(folder / f"{i}.png")
+    pictures = data.load("imagenet", root=tmp_path, image_size=32)
+    config = TrainingConfig(data="imagenet", model="small_resnet", epochs=3, batch=8, lr=0.05)
+    assert train(config, tmp_path / "run", dataset=pictures)["accuracy"] == 1
 
 
 @pytest.mark.parametrize("precision", ["bf16"])

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from softmargin.data import Augment, Normalize, Split
+from softmargin.data import Augment, FolderSplit, Normalize, Split
+
+IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class Batches:
@@ -43,8 +45,9 @@ class Batches:
         """Keep the arguments; see the class."""
         self.split, self.batch, self.seed, self.augment = split, batch, seed, augment
         self.device, self.rank, self.world = device, rank, world
-        shape = (-1,) + (1,) * (split.x.ndim - 2)
-        factor = 255.0 if split.x.dtype == torch.uint8 else 1.0
+        first, _ = split.batch(torch.arange(1))
+        shape = (-1,) + (1,) * (first.ndim - 2)
+        factor = 255.0 if first.dtype == torch.uint8 else 1.0
         mean = torch.tensor(normalize.mean, dtype=torch.float64).view(shape) * factor
         std = torch.tensor(normalize.std, dtype=torch.float64).view(shape) * factor
         self.mean, self.std = (each.float().to(device) for each in (mean, std))
@@ -76,6 +79,11 @@ class Batches:
     def prepared(self, x: Tensor) -> Tensor:
         """Return a batch on the device, as z-scores in float32."""
         return x.to(self.device, torch.float32).sub_(self.mean).div_(self.std)
+
+
+def statistics(split: Split) -> Normalize:
+    """Return the z-score of a split: its own, or ImageNet's for pictures that stay on disk."""
+    return IMAGENET if isinstance(split, FolderSplit) else Normalize.of(split.x)
 
 
 def _mix(seed: int, epoch: int, step: int) -> int:

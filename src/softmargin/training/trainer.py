@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from softmargin import data, models
 from softmargin.calibration import CalibrationMetrics
-from softmargin.training.batches import Batches
+from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import TrainingConfig
 from softmargin.training.folder import RunFolder
 from softmargin.training.parts import make_head, make_loss, make_schedules
@@ -126,14 +126,15 @@ class _Trainer:
                 f"batch must be at most the {len(dataset.train)} training samples, "
                 f"but got {config.batch}."
             )
-        normalize = data.Normalize.of(dataset.train.x)
+        normalize = statistics(dataset.train)
         augment = data.Augment(flip="mnist" not in config.data) if config.augment else None
         where: Any = {"device": self.device, "rank": rank, "world": world}
         seed, batch = config.seed, config.batch
         self.batches = Batches(dataset.train, normalize, batch, seed=seed, augment=augment, **where)
         self.held_out = Batches(dataset.test, normalize, batch, **where)
         torch.manual_seed(seed)
-        network = models.build(config.model, dataset.train.x.shape[1:], **config.model_options)
+        shape = dataset.train.batch(torch.arange(1))[0].shape[1:]
+        network = models.build(config.model, shape, **config.model_options)
         head = make_head(
             config.head, network.out_features, dataset.num_classes, config.head_options
         )
@@ -274,7 +275,7 @@ class _Trainer:
         if self.rank == 0:
             whole = Batches(
                 self.dataset.test,
-                data.Normalize.of(self.dataset.train.x),
+                statistics(self.dataset.train),
                 self.config.batch,
                 device=self.device,
             )
@@ -282,6 +283,8 @@ class _Trainer:
             logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
             self.folder.save_predictions(logits, labels)
             self.folder.write("result.json", json.dumps(result, indent=1))
+        if self.world > 1:
+            dist.barrier()  # nobody leaves while another still works
         return result
 
 
