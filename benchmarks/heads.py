@@ -10,7 +10,7 @@ from pytorch_metric_learning import losses as pml
 from torch import Tensor, nn
 
 from benchmarks.timing import best_times, report
-from softmargin import heads
+from softmargin import heads, models
 
 SAMPLES, FEATURES, CLASSES = 256, 512, 1000
 COSINE, ARCGRAD = 1.25, 1.35
@@ -86,6 +86,30 @@ def main() -> None:
         best = best_times(contenders, seconds=3.0)
         rows.append((name, best["peer"], best["ours"], 1 / 1.3))
     report(f"Heads + cross-entropy against pytorch-metric-learning, {size}", rows)
+    whole_step()
+
+
+def whole_step() -> None:
+    """Print what ArcGrad adds to a whole training step of a ResNet18 (AG says 3.4 %)."""
+    images, target = torch.randn(16, 3, 32, 32), torch.arange(16) % 10
+
+    def step_of(make: Callable[[int, int], heads.Head]) -> Callable[[], None]:
+        network = models.build("resnet18", (3, 32, 32))
+        classifier = models.Classifier(network, make(network.out_features, 10))
+        optimizer = torch.optim.SGD(classifier.parameters(), lr=1e-3, momentum=0.9)
+
+        def run() -> None:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(classifier(images, target), target).backward()
+            optimizer.step()
+
+        return run
+
+    best = best_times(
+        {"peer": step_of(heads.LinearHead), "ours": step_of(heads.ArcGradHead)}, seconds=12.0
+    )
+    row = ("ArcGradHead in ResNet18, batch 16", best["peer"], best["ours"], None)
+    report("A whole training step against the same with LinearHead", [row])
 
 
 if __name__ == "__main__":
