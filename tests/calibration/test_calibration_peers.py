@@ -51,10 +51,7 @@ def test_binned_errors_are_netcals(dtype, bins):
 def test_the_brier_score_is_scikit_learns(dtype):
     peer = importlib.import_module("sklearn.metrics")
     logits, target, probabilities = predictions(dtype)
-    try:
-        theirs = peer.brier_score_loss(target.numpy(), probabilities.numpy(), scale_by_half=False)
-    except TypeError:
-        pytest.skip("this scikit-learn knows no Brier score of several classes")
+    theirs = peer.brier_score_loss(target.numpy(), probabilities.numpy(), scale_by_half=False)
     for given, from_logits in ((logits, True), (probabilities, False)):
         ours = calibration_metrics(given, target, from_logits=from_logits).brier
         assert ours == pytest.approx(theirs, abs=1e-12)

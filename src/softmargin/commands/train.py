@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,8 @@ def run(options: argparse.Namespace) -> None:
                 progress=tell,
                 tensorboard=options.tensorboard,
             )
+    if int(os.environ.get("RANK", "0")) > 0:
+        return  # of several processes, the first one speaks
     if finished:
         print(f"{options.out} was finished before; nothing was run.")
     print_result(result)
@@ -203,7 +206,7 @@ def progress_line(config: Any) -> Iterator[Any]:
     console = Console(stderr=True)
     text = TextColumn("epoch {task.fields[epoch]} of {task.total}, loss {task.fields[loss]:.4f}")
     columns = text, BarColumn(), TimeRemainingColumn()
-    hidden = not console.is_terminal
+    hidden = not console.is_terminal or int(os.environ.get("RANK", "0")) > 0
     with Progress(*columns, console=console, disable=hidden, refresh_per_second=4) as bar:
         task = bar.add_task("training", total=config.epochs, epoch=1, loss=float("nan"))
 
