@@ -1,9 +1,11 @@
 """Every test has an empty cache of its own; tests marked ``data`` need $SOFTMARGIN_DATA."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
+from loopback import Server
 
 GIVEN = os.environ.get("SOFTMARGIN_DATA")
 
@@ -29,3 +31,11 @@ def cache(tmp_path_factory, monkeypatch, request):
 def given():
     """Return the folder with the real files."""
     return Path(GIVEN)
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield running
+        running.shutdown()

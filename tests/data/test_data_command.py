@@ -50,7 +50,8 @@ def test_list_names_every_data_set_and_where_it_is(capsys, fashion, monkeypatch)
     assert str(fashion / "FashionMNIST/raw") in rows["fashion_mnist"]
     assert "to download, 170 MB" in rows["cifar10"]
     assert "scikit-learn" in rows["digits"]
-    assert "missing" in rows["uci/hayes_roth"]
+    assert "to download, under 1 MB" in rows["uci/hayes_roth"]
+    assert "missing" in rows["imagenet"]
     command("list", "mnist")
     assert len(capsys.readouterr().out.splitlines()) == 2
 
@@ -100,9 +101,6 @@ def test_fetch_of_what_is_there(capsys, fashion):
 
 
 def test_fetch_of_what_has_no_download():
-    message = refused("fetch", "uci/hayes_roth")
-    assert "hayes_roth.csv" in message
-    assert "https://archive.ics.uci.edu/dataset/44" in message
     assert "folders train and val" in refused("fetch", "imagenet")
 
 

@@ -6,56 +6,17 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 from data_files import cifar_files, idx_bytes, mnist_arrays, tar_of, write_mnist
+from loopback import Handler, files_in
 
 from softmargin.data import BrokenFileError, DownloadError, MissingDataError, load, registry
 from softmargin.data.download import fetch
 from softmargin.data.entry import Remote
 
 pytest.importorskip("pooch")
-
-
-class Server(ThreadingHTTPServer):
-    """Serves ``files``; ``faults`` says what goes wrong with which."""
-
-    def __init__(self):
-        self.files, self.faults, self.requests = {}, {}, []
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def base(self):
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.requests.append(self.path)
-        content, fault = self.server.files.get(self.path), self.server.faults.get(self.path)
-        if content is None:
-            self.send_error(404)
-            return
-        if fault == "corrupt":
-            content = content[:50] + bytes([content[50] ^ 1]) + content[51:]
-        self.send_response(200)
-        if fault != "cut without length":
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if fault and "cut" in fault else content)
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture
-def server():
-    with Server() as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield running
-        running.shutdown()
 
 
 def md5(content):
@@ -81,11 +42,6 @@ def mnist(server, tmp_path, monkeypatch):
     changed = replace(entry, remotes=tuple(remotes), layouts=layouts)
     monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
     return changed
-
-
-def files_in(folder):
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.name for path in found if path.suffix != ".lock")
 
 
 def test_a_download_is_verified_and_kept(mnist, server, cache):

@@ -169,3 +169,24 @@ def test_pickles_of_numbers_are_read(content, protocol):
 def test_other_pickles_are_refused_by_name(content):
     with pytest.raises(BrokenFileError, match="path"):
         read_numbers(io.BytesIO(content), "path")
+
+
+def test_any_damage_to_a_zip_is_one_sentence(inside):
+    """Every byte in turn: the archive unpacks all the same, or is refused by name."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("iris.data", "5.1,3.5,1.4,0.2,Iris-setosa\n" * 50)
+    whole, archive = stream.getvalue(), inside.parent / "iris.zip"
+    for place in range(len(whole)):
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        archive.write_bytes(content)
+        try:
+            extract(archive, inside)
+        except BrokenFileError as error:
+            message = str(error)
+        else:
+            message = "unpacked."
+        assert message.endswith(".")
+        assert "\n" not in message
+    assert not [name for name in everything(inside) if name.startswith(".unpacking")]

@@ -15,8 +15,9 @@ from softmargin.data.augment import (
 )
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
 from softmargin.data.loading import load, load_table
-from softmargin.data.readers.pictures import FolderSplit
+from softmargin.data.readers.folders import FolderSplit
 from softmargin.data.registry import names
+from softmargin.data.resized_crop import RandomResizedCrop
 from softmargin.data.sampling import pollute_labels
 from softmargin.data.sets import Dataset, FileRecord, Provenance, Split, subset
 from softmargin.data.table import Table
@@ -31,6 +32,7 @@ __all__ = [
     "MissingDataError",
     "Normalize",
     "Provenance",
+    "RandomResizedCrop",
     "Split",
     "Table",
     "channel_statistics",

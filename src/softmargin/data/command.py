@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from softmargin.data.entry import Entry
-from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
 from softmargin.data.files import Found, cache_folder, check, find, search_folders
 from softmargin.data.loading import obtain
 from softmargin.data.registry import ENTRIES, entry_of
@@ -16,21 +17,20 @@ List, fetch, verify and find the data sets. They are looked for in $SOFTMARGIN_D
 cache, and downloaded to the cache."""
 
 _ACTIONS = {
-    "list": ("list every data set, and where it is on this machine", "*"),
-    "fetch": ("download data sets that are not on this machine", "+"),
-    "verify": ("check the files on this machine against their checksums", "*"),
-    "path": ("print the folder of data sets; without a name, that of the cache", "*"),
+    "list": "list every data set, and where it is on this machine",
+    "fetch": "download data sets that are not on this machine",
+    "verify": "check the files on this machine against their checksums",
+    "path": "print the folder of data sets; without a name, that of the cache",
 }
-
-_HELP = {"*": "data set (default: all)", "+": "data set"}
+_HELP = "data set, or uci for all of its tables (default: all)"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``softmargin data``."""
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-    for action, (summary, number) in _ACTIONS.items():
+    for action, summary in _ACTIONS.items():
         sub = actions.add_parser(action, help=summary, description=f"{summary.capitalize()}.")
-        sub.add_argument("names", nargs=number, metavar="NAME", help=_HELP[number])
+        sub.add_argument("names", nargs="*", metavar="NAME", help=_HELP)
         sub.add_argument(
             "--root", metavar="DIR", help="the only folder to look in and to download to"
         )
@@ -38,10 +38,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run one action; raise ``ValueError``, ``OSError`` or ``ImportError`` with one sentence."""
-    entries = [entry_of(name) for name in options.names] or list(ENTRIES.values())
+    entries = [entry for name in options.names for entry in _meant(name)]
+    entries = entries or list(ENTRIES.values())
     {"list": _list, "fetch": _fetch, "verify": _verify, "path": _path}[options.action](
         entries, options
     )
+
+
+def _meant(name: str) -> list[Entry]:
+    if name.rstrip("/") == "uci":
+        return [entry for entry in ENTRIES.values() if entry.name.startswith("uci/")]
+    return [entry_of(name)]
 
 
 def _list(entries: list[Entry], options: argparse.Namespace) -> None:
@@ -62,15 +69,30 @@ def _where(entry: Entry, found: Found | None) -> str:
         return "in scikit-learn"
     if found is not None:
         return str(found.root / found.layout.folder) + (" (a part)" if found.is_part else "")
-    return f"to download, {entry.megabytes} MB" if entry.remotes else "missing; no download"
+    size = f"{entry.megabytes} MB" if entry.megabytes else "under 1 MB"
+    return f"to download, {size}" if entry.has_download else "missing; no download"
 
 
 def _fetch(entries: list[Entry], options: argparse.Namespace) -> None:
+    """Fetch all that can be had before saying what could not."""
+    failed: list[MissingDataError | BrokenFileError | DownloadError] = []
     for entry in entries:
-        found = None if entry.bundled else obtain(entry, options.root)
-        if found is not None:
-            check(found)
+        found = None
+        try:
+            if entry.bundled is None and (options.names or entry.has_download):
+                found = obtain(entry, options.root)
+                check(found)
+        except (MissingDataError, BrokenFileError, DownloadError) as error:
+            failed.append(error)
+            continue
         print(f"{entry.name}: {_where(entry, found)}")
+    if failed:
+        raise type(failed[0])(_with_number(failed))
+
+
+def _with_number(errors: Sequence[Exception]) -> str:
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return str(errors[0]).removesuffix(".") + f"{more}."
 
 
 def _verify(entries: list[Entry], options: argparse.Namespace) -> None:
@@ -85,20 +107,19 @@ def _verify(entries: list[Entry], options: argparse.Namespace) -> None:
     if not present:
         looked = " and ".join(map(str, folders))
         raise MissingDataError(f"there is no data set to verify in {looked}.")
-    damaged = []
+    damaged: list[BrokenFileError] = []
     for entry, found in present:
         try:
             records = check(found)
         except BrokenFileError as error:
-            damaged.append(str(error))
+            damaged.append(error)
             continue
         unknown = sum(not record.verified for record in records)
         note = f", {unknown} without a checksum" if unknown else ""
         number = len(records) - unknown
         print(f"{entry.name}: {number} file{'s' * (number != 1)} verified{note}")
     if damaged:
-        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-        raise BrokenFileError(damaged[0].removesuffix(".") + f"{more}.")
+        raise BrokenFileError(_with_number(damaged))
 
 
 def _path(entries: list[Entry], options: argparse.Namespace) -> None:

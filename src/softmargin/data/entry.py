@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from softmargin.data.readers.bundled import Bundled
 from softmargin.data.readers.parts import Reader
 from softmargin.data.readers.tables import TableFacts
+from softmargin.data.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,10 @@ class Remote:
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``."""
+    """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``.
+
+    ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table.
+    """
 
     name: str
     title: str
@@ -62,5 +66,11 @@ class Entry:
     remotes: tuple[Remote, ...] = ()
     megabytes: int = 0
     facts: TableFacts | None = None
+    recipe: Recipe | None = None
     bundled: Bundled | None = None
     advice: str = ""
+
+    @property
+    def has_download(self) -> bool:
+        """Whether it can be had from the internet."""
+        return bool(self.remotes) or self.recipe is not None

@@ -107,10 +107,10 @@ def obtain(entry: Entry, root: Folder | None = None, *, download: bool = True) -
     found = find(entry, folders, named=root is not None)
     if found is not None:
         return found
-    if download and entry.remotes:
+    if download and entry.has_download:
         return fetch(entry, download_folder(root))
     looked = " and ".join(str(folder) for folder in folders)
-    if entry.remotes:
+    if entry.has_download:
         advice = f"fetch it with: softmargin data fetch {entry.name}"
     else:
         advice = f"get it from {entry.source} and {entry.advice}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softmargin.data import checksums as sums
 from softmargin.data.entry import Entry, Layout, Remote
-from softmargin.data.readers import idx, packed, pictures, standard
+from softmargin.data.readers import folders, idx, packed, pictures, standard
 
 _DIGITS = tuple("0123456789")
 _FASHION = (
@@ -50,7 +50,7 @@ _IMAGENET_LICENCE = "ImageNet terms: non-commercial research and education only"
 
 
 def _folders(*names: str) -> tuple[Layout, ...]:
-    wanted, read = {"train": "", "val": ""}, pictures.read_folders
+    wanted, read = {"train": "", "val": ""}, folders.read_folders
     here = Layout("", wanted, read, named_only=True)
     return (*(Layout(name, wanted, read) for name in names), here)
 

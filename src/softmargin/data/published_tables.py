@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from softmargin.data.entry import Entry, Layout
+from softmargin.data.published_sources import RECIPES
 from softmargin.data.readers.tables import TableFacts
-
-ADVICE = "put {file} into a folder uci there, with a header, numbers and a last column class"
 
 # file stem: title, UCI id (0: withdrawn), features, rows of the file, paper's class counts, sha256
 _TABLES: dict[str, tuple[str, int, int, int, dict[str, int], str]] = {
@@ -157,7 +156,7 @@ def _entry(stem: str) -> Entry:
         facts=TableFacts(
             rows, sum(counts.values()), features, counts, _ZERO_IS_MISSING.get(stem, ())
         ),
-        advice=ADVICE.format(file=f"{stem}.csv"),
+        recipe=RECIPES[stem],
     )
 
 

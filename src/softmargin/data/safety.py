@@ -5,18 +5,33 @@ Neither runs code from the file, nor writes anywhere but where it was told to.
 
 from __future__ import annotations
 
+import errno
+import lzma
 import os
 import pickle
 import stat
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from softmargin.data.errors import BrokenFileError
+
+# what the standard library raises for archives that are broken, locked or packed in unknown ways
+_UNREADABLE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+)
 
 
 def extract(archive: Path, into: Path) -> None:
@@ -33,10 +48,15 @@ def extract(archive: Path, into: Path) -> None:
             else:
                 with tarfile.open(archive) as opened:
                     opened.extractall(waiting, filter="data")
+        except BrokenFileError:
+            raise
         except tarfile.FilterError as error:
             _refuse(archive, f"its member {error.tarinfo.name!r} would leave the folder")
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-            _refuse(archive, f"it cannot be read as an archive ({error})")
+        except (*_UNREADABLE, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise  # the disk's fault, not the archive's
+            why = str(error).partition("\n")[0].rstrip(":.")  # tarfile lists all that it tried
+            _refuse(archive, f"it cannot be read as an archive ({why})")
         _move_in(waiting, into)
 
 

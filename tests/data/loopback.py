@@ -1,0 +1,39 @@
+"""A real server on loopback, whose files can go wrong on their way."""
+
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Server(ThreadingHTTPServer):
+    """Serves ``files``; ``faults`` says what goes wrong with which."""
+
+    def __init__(self):
+        self.files, self.faults, self.requests = {}, {}, []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.requests.append(self.path)
+        content, fault = self.server.files.get(self.path), self.server.faults.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        if fault == "corrupt":
+            content = content[:50] + bytes([content[50] ^ 1]) + content[51:]
+        self.send_response(200)
+        if fault != "cut without length":
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if fault and "cut" in fault else content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def files_in(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.name for path in found if path.suffix != ".lock")
