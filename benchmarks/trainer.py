@@ -63,7 +63,7 @@ def our_epoch(model: str, dataset: data.Dataset, folder: str) -> Callable[[], No
     trainer = _Trainer(config, RunFolder(Path(folder)), "cpu", 0, 1, dataset)
 
     def run() -> None:
-        trainer.one_epoch(trainer.model, trainer.step // len(trainer.batches), None, None)
+        trainer.one_epoch(trainer.objective, trainer.step // len(trainer.batches), None, None)
 
     return run
 

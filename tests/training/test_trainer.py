@@ -12,7 +12,7 @@ import time
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from softmargin import data
 from softmargin.cli import main
@@ -311,3 +311,25 @@ def test_pictures_that_stay_on_disk(tmp_path):
 def test_autocast_trains(tmp_path, precision):
     config = TrainingConfig(**{**CONFIG.as_dict(), "precision": precision, "epochs": 3})
     assert train(config, tmp_path)["accuracy"] > 0.8
+
+
+def test_several_processes_augment_as_one_would() -> None:
+    digits = data.load("digits").train
+
+    def batches(rank: int, world: int) -> list[tuple[Tensor, Tensor]]:
+        made = Batches(
+            digits,
+            data.Normalize.of(digits.x),
+            50,
+            augment=data.Augment(),
+            device=torch.device("cpu"),
+            rank=rank,
+            world=world,
+        )
+        return [(x, y) for x, y, _ in made.of_epoch(0)]
+
+    parts = [batches(rank, 2) for rank in range(2)]
+    for step, (x, y) in enumerate(batches(0, 1)):
+        for rank in range(2):
+            assert torch.equal(parts[rank][step][0], x[rank::2])
+            assert torch.equal(parts[rank][step][1], y[rank::2])

@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
         "lam": (float, "weight of the regulariser of the loss"),
         "gamma": (float, "exponent of the focal loss"),
         "label_smoothing": (float, "share of the label spread over all classes"),
+        "center": (float, "weight of a center loss to add"),
     },
     "optimisation": {
         "epochs": (count, "passes over the training set"),
@@ -51,7 +52,7 @@ GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
         "momentum": (float, "momentum of sgd"),
         "weight_decay": (float, "weight decay"),
         "clip": (float, "largest norm of the gradient"),
-        "precision": (str, "32, bf16 or 16"),
+        "precision": (str, "32, 64, bf16 or 16"),
     },
 }
 HEAD_OPTIONS = ("scale", "margin")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from softmargin.data import Augment, FolderSplit, Normalize, Split
+from softmargin.data import Augment, FolderSplit, Normalize, RandomResizedCrop, Split
 
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
@@ -24,8 +24,10 @@ class Batches:
         normalize: the z-score, of the training split.
         batch: samples per batch, over all processes.
         seed: of order and augmentation.
-        augment: what to do to training images, or None.
+        augment: what to do to training images, or None. Pictures in a folder get a random part
+            cut out and scaled instead of a crop with padding.
         device: where batches go. The samples stay there too if they are in memory.
+        dtype: of the batches.
         rank: number of this process.
         world: number of processes.
     """
@@ -39,34 +41,41 @@ class Batches:
         seed: int = 0,
         augment: Augment | None = None,
         device: torch.device,
+        dtype: torch.dtype = torch.float32,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         """Keep the arguments; see the class."""
         self.split, self.batch, self.seed, self.augment = split, batch, seed, augment
-        self.device, self.rank, self.world = device, rank, world
+        self.device, self.dtype, self.rank, self.world = device, dtype, rank, world
         first, _ = split.batch(torch.arange(1))
         shape = (-1,) + (1,) * (first.ndim - 2)
         factor = 255.0 if first.dtype == torch.uint8 else 1.0
         mean = torch.tensor(normalize.mean, dtype=torch.float64).view(shape) * factor
         std = torch.tensor(normalize.std, dtype=torch.float64).view(shape) * factor
-        self.mean, self.std = (each.float().to(device) for each in (mean, std))
+        self.mean, self.std = (each.to(device, dtype) for each in (mean, std))
 
     def __len__(self) -> int:
         """Return the number of batches."""
         return -(-len(self.split) // self.batch)
 
-    def of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor, int]]:
-        """Yield shuffled batches of an epoch from a step on: samples, classes, size over all."""
-        generator = torch.Generator().manual_seed(_mix(self.seed, epoch, -1))
-        order = torch.randperm(len(self.split), generator=generator)
+    def of_epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield shuffled batches of an epoch from a step on: samples, classes, all numbers."""
+        order = order_of_epoch(self.seed, epoch, len(self.split))
         for step in range(start, len(self)):
             chosen = order[step * self.batch : (step + 1) * self.batch]
-            x, y = self.split.batch(chosen[self.rank :: self.world])
-            if self.augment is not None:
+            mine = chosen[self.rank :: self.world]
+            if self.augment is None:
+                x, y = self.split.batch(mine)
+            elif isinstance(self.split, FolderSplit):
+                crop = RandomResizedCrop(flip=self.augment.flip)
+                x, y = self.split.random_batch(mine, _mix(self.seed, epoch, -3), crop)
+            else:  # all of the batch, so that every process draws what one alone would
+                x, y = self.split.batch(chosen)
                 generator = torch.Generator().manual_seed(_mix(self.seed, epoch, step))
-                x = self.augment(x, generator)
-            yield self.prepared(x), y.to(self.device), len(chosen)
+                x = self.augment(x, generator)[self.rank :: self.world]
+                y = y[self.rank :: self.world]
+            yield self.prepared(x), y.to(self.device), chosen
 
     def in_order(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield this process's samples in the order of the split, in large batches."""
@@ -77,13 +86,19 @@ class Batches:
             yield self.prepared(x), y.to(self.device)
 
     def prepared(self, x: Tensor) -> Tensor:
-        """Return a batch on the device, as z-scores in float32."""
-        return x.to(self.device, torch.float32).sub_(self.mean).div_(self.std)
+        """Return a batch on the device, as z-scores."""
+        return x.to(self.device, self.dtype, copy=True).sub_(self.mean).div_(self.std)
 
 
 def statistics(split: Split) -> Normalize:
     """Return the z-score of a split: its own, or ImageNet's for pictures that stay on disk."""
     return IMAGENET if isinstance(split, FolderSplit) else Normalize.of(split.x)
+
+
+def order_of_epoch(seed: int, epoch: int, size: int) -> Tensor:
+    """Return in which order an epoch goes over its samples."""
+    generator = torch.Generator().manual_seed(_mix(seed, epoch, -1))
+    return torch.randperm(size, generator=generator)
 
 
 def _mix(seed: int, epoch: int, step: int) -> int:

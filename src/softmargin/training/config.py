@@ -11,7 +11,7 @@ from typing import Any
 from softmargin.functional._checks import check_choice, check_count, check_number
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
-PRECISIONS = ("32", "bf16", "16")
+PRECISIONS = ("32", "64", "bf16", "16")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class TrainingConfig:
         model_options: arguments of the network.
         head_options: arguments of the head.
         loss_options: arguments of the loss.
+        center: weight λ of the center loss that is added, with running centers; 0 adds none.
         schedules: settings that move, such as ``"beta=linear:0.1:1:30%"``.
         epochs: passes over the training set.
         batch: samples per step, over all processes.
@@ -35,11 +36,12 @@ class TrainingConfig:
         momentum: of SGD.
         weight_decay: of all parameters.
         clip: largest norm of the gradient, or None.
-        augment: whether to crop with 4 pixels of padding and flip.
+        augment: whether to crop with 4 pixels of padding and flip; of pictures in a folder, to cut
+            a random part out, scale and flip it.
         fraction: share of the training set to keep, or None.
         pollute: share of training labels to move to another class.
         seed: of weights, order, augmentation, fraction and pollution.
-        precision: ``"32"``, ``"bf16"`` or ``"16"``, the last two with autocast.
+        precision: ``"32"``, ``"64"``, ``"bf16"`` or ``"16"``, the last two with autocast.
         record: whether to record every training sample's confidence at every epoch.
     """
 
@@ -50,6 +52,7 @@ class TrainingConfig:
     model_options: Mapping[str, Any] = field(default_factory=dict)
     head_options: Mapping[str, Any] = field(default_factory=dict)
     loss_options: Mapping[str, Any] = field(default_factory=dict)
+    center: float = 0.0
     schedules: tuple[str, ...] = ()
     epochs: int = 10
     batch: int = 100
@@ -77,6 +80,7 @@ class TrainingConfig:
         check_number("lr", self.lr)
         check_number("momentum", self.momentum, inclusive=True, below=1.0)
         check_number("weight_decay", self.weight_decay, inclusive=True)
+        check_number("center", self.center, inclusive=True)
         check_number("pollute", self.pollute, inclusive=True, below=1.0)
         if self.clip is not None:
             check_number("clip", self.clip)

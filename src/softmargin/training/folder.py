@@ -36,12 +36,12 @@ class RunFolder:
         self.path = path
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder, or refuse where another process does."""
+    def locked(self, *, wait: bool = False) -> Iterator[None]:
+        """Hold the folder; where another process does, wait for it or refuse."""
         self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / ".lock")
         try:
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
             raise ValueError(
                 f"out must be a folder that no other run is working in, but got {str(self.path)!r}."

@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from softmargin import catalogue, schedules
+from softmargin.center import CenterLoss
 from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
 from softmargin.losses import LogitLoss
@@ -65,6 +66,11 @@ def make_head(name: str, in_features: int, num_classes: int, options: Mapping[st
     options = _checked_options("head", module, options)
     head: Head = module(in_features, num_classes, **options)
     return head
+
+
+def make_center(lam: float, in_features: int, num_classes: int) -> CenterLoss | None:
+    """Return the center loss with the original's running centers, or None for λ = 0."""
+    return CenterLoss(in_features, num_classes, lam, update="running") if lam else None
 
 
 def make_schedules(specs: Sequence[str], loss: nn.Module, head: nn.Module, total: int) -> Schedules:

@@ -22,10 +22,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from softmargin import data, models
 from softmargin.calibration import CalibrationMetrics
+from softmargin.center import CenterLoss
+from softmargin.diagnostics import ConfidenceRecorder
+from softmargin.functional.margins import at_least_float32
+from softmargin.heads._distributed import gathered
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import TrainingConfig
 from softmargin.training.folder import RunFolder
-from softmargin.training.parts import make_head, make_loss, make_schedules
+from softmargin.training.parts import make_center, make_head, make_loss, make_schedules
 from softmargin.training.rates import learning_rate
 
 Progress = Callable[[int, int, float], None]
@@ -106,6 +110,35 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+class Objective(nn.Module):
+    """The model with its loss: what a step computes, as one module that processes can share."""
+
+    def __init__(
+        self,
+        model: models.Classifier,
+        loss: nn.Module,
+        center: CenterLoss | None,
+        *,
+        recorded: bool,
+    ) -> None:
+        """Keep the parts."""
+        super().__init__()
+        self.model, self.loss, self.center, self.recorded = model, loss, center, recorded
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss, and the logits to record: those of inference, if any are recorded."""
+        features = self.model.features(x)
+        head = self.model.head
+        logits = head(features, y)
+        loss = self.loss(logits, y)
+        if self.center is not None:
+            loss = loss + self.center(features, y)
+        if self.recorded and head.needs_target:
+            with torch.no_grad():
+                logits = head.inference_logits(features)
+        return loss, logits.detach()
+
+
 class _Trainer:
     """One run in one process."""
 
@@ -128,7 +161,8 @@ class _Trainer:
             )
         normalize = statistics(dataset.train)
         augment = data.Augment(flip="mnist" not in config.data) if config.augment else None
-        where: Any = {"device": self.device, "rank": rank, "world": world}
+        dtype = torch.float64 if config.precision == "64" else torch.float32
+        where: Any = {"device": self.device, "dtype": dtype, "rank": rank, "world": world}
         seed, batch = config.seed, config.batch
         self.batches = Batches(dataset.train, normalize, batch, seed=seed, augment=augment, **where)
         self.held_out = Batches(dataset.test, normalize, batch, **where)
@@ -138,10 +172,14 @@ class _Trainer:
         head = make_head(
             config.head, network.out_features, dataset.num_classes, config.head_options
         )
-        self.model = models.Classifier(network, head).to(self.device)
+        self.model = models.Classifier(network, head).to(self.device, dtype)
         if models.find(config.model).startswith(CHANNELS_LAST):
             models.to_channels_last(self.model)
         self.loss = make_loss(config.loss, config.loss_options).to(self.device)
+        self.center = make_center(config.center, network.out_features, dataset.num_classes)
+        if self.center is not None:
+            self.center.to(self.device, dtype)
+        self.objective = Objective(self.model, self.loss, self.center, recorded=config.record)
         self.total = config.epochs * len(self.batches)
         self.schedules = make_schedules(config.schedules, self.loss, head, self.total)
         self.rate = learning_rate(config.lr_schedule, config.lr, self.total)
@@ -150,22 +188,23 @@ class _Trainer:
         self.step = 0
         self.latest: dict[str, Any] = {}
         self.writer: Any = None
+        self.recorder = ConfidenceRecorder(len(dataset.train)) if config.record else None
 
     def run(self, checkpoint_steps: int | None, progress: Progress | None) -> dict[str, Any]:
         """Train to the end and return the final metrics."""
         self.restore()
-        model: nn.Module = self.model
+        objective: nn.Module = self.objective
         if self.world > 1:
             dist.barrier()  # nobody writes before everybody has read
-            model = DistributedDataParallel(self.model)
+            objective = DistributedDataParallel(self.objective)
         steps = len(self.batches)
         while self.step < self.total:
             epoch = self.step // steps
-            self.one_epoch(model, epoch, checkpoint_steps, progress)
+            self.one_epoch(objective, epoch, checkpoint_steps, progress)
             self.latest = {"epoch": epoch + 1, "step": self.step, **self.evaluate()}
             if self.rank == 0:
-                if self.config.record:
-                    self.folder.save_confidence(epoch + 1, self.confidence())
+                if self.recorder is not None:
+                    self.folder.save_confidence(epoch + 1, self.recorder.confidence[-1])
                 self.folder.append(self.latest)
                 if self.writer is not None:
                     for name, value in self.latest.items():
@@ -176,31 +215,37 @@ class _Trainer:
 
     def one_epoch(
         self,
-        model: nn.Module,
+        objective: nn.Module,
         epoch: int,
         checkpoint_steps: int | None,
         progress: Progress | None,
     ) -> None:
         """Take the steps of an epoch that have not been taken yet."""
-        model.train()
+        objective.train()
         start = self.step % len(self.batches)
-        for x, y, size in self.batches.of_epoch(epoch, start):
-            value = self.one_step(model, x, y, size)
+        for x, y, chosen in self.batches.of_epoch(epoch, start):
+            value = self.one_step(objective, x, y, chosen)
             if progress is not None:
                 progress(epoch, self.step, value)
             if checkpoint_steps and self.step % checkpoint_steps == 0 and self.rank == 0:
                 self.save(epochs=epoch)
+        if self.recorder is not None:
+            self.recorder.end_epoch()
 
-    def one_step(self, model: nn.Module, x: Tensor, y: Tensor, size: int) -> Any:
+    def one_step(self, objective: nn.Module, x: Tensor, y: Tensor, chosen: Tensor) -> Any:
         """Take one step; return its loss, still on the device."""
         config = self.config
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(self.step)
         self.optimizer.zero_grad(set_to_none=True)
         with self.autocast():
-            loss = self.loss(model(x, y), y)
+            loss, logits = objective(x, y)
+        if self.recorder is not None:
+            own = chosen[self.rank :: self.world].to(self.device)
+            every = gathered(logits.reshape(-1)).view(-1, logits.shape[-1])
+            self.recorder.update(gathered(own), every, gathered(y))
         # processes average their gradients: weigh each by its share of the batch
-        share = len(y) * self.world / size
+        share = len(y) * self.world / len(chosen)
         self.scaler.scale(loss if share == 1 else loss * share).backward()
         if config.clip is not None:
             self.scaler.unscale_(self.optimizer)
@@ -222,7 +267,7 @@ class _Trainer:
         self.model.eval()
         for x, y in batches.in_order():
             with self.autocast():
-                yield self.model(x).float(), y
+                yield at_least_float32(self.model(x)), y
 
     def evaluate(self) -> dict[str, Any]:
         """Return the metrics of the test set, over all processes."""
@@ -232,14 +277,6 @@ class _Trainer:
         if self.world > 1:
             metrics = metrics.all_reduce()
         return {each.name: each.value for each in metrics.compute().estimates()}
-
-    def confidence(self) -> Tensor:
-        """Return the probability of its class for every training sample."""
-        parts = [
-            logits.softmax(1).gather(1, y[:, None]).squeeze(1)
-            for logits, y in self.logits(self.batches)
-        ]
-        return torch.cat(parts)
 
     def save(self, epochs: int) -> None:
         """Write a checkpoint; ``epochs`` have their metrics written."""
@@ -253,6 +290,9 @@ class _Trainer:
             "scaler": self.scaler.state_dict(),
             "random": torch.get_rng_state(),
         }
+        for part in ("center", "recorder"):
+            if (module := getattr(self, part)) is not None:
+                state[part] = module.state_dict()
         self.folder.save(state)
 
     def restore(self) -> None:
@@ -265,6 +305,9 @@ class _Trainer:
         self.step = state["step"]
         for part in ("model", "loss", "optimizer", "schedules", "scaler"):
             getattr(self, part).load_state_dict(state[part])
+        for part in ("center", "recorder"):
+            if part in state:
+                getattr(self, part).load_state_dict(state[part])
         torch.set_rng_state(state["random"].cpu())
         if self.rank == 0:
             self.folder.keep_metrics(state["epochs"])
@@ -278,6 +321,7 @@ class _Trainer:
                 statistics(self.dataset.train),
                 self.config.batch,
                 device=self.device,
+                dtype=self.batches.dtype,
             )
             parts = list(self.logits(whole))
             logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))

@@ -1,0 +1,264 @@
+"""``train_together``: many small networks as one computation, resumable, on all cores."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from softmargin import data
+from softmargin.functional._checks import check_count, check_number
+from softmargin.training.batches import Batches, statistics
+from softmargin.training.config import TrainingConfig
+from softmargin.training.ensemble.allocator import keep_freed_memory
+from softmargin.training.ensemble.engine import Part
+from softmargin.training.ensemble.members import (
+    Block,
+    Fold,
+    blocks_of,
+    build_network,
+    check_members,
+    pool,
+)
+from softmargin.training.ensemble.result import EnsembleResult
+from softmargin.training.folder import RunFolder
+
+Progress = Callable[[int, int], None]
+"""(model-epochs done, of how many), called after every epoch of every part."""
+
+SAVE_EVERY = 20.0  # seconds between checkpoints
+MODELS = 400  # of one part: more would not fit the cache, and cost more each
+
+
+def train_together(
+    configs: Sequence[TrainingConfig],
+    *,
+    folds: Sequence[Fold] | None = None,
+    dataset: data.Dataset | None = None,
+    out: Path | None = None,
+    record: bool = False,
+    evaluate_every: int | None = 1,
+    parts: int = 2,
+    threads: int | None = None,
+    memory: float = 2e9,
+    progress: Progress | None = None,
+) -> EnsembleResult:
+    """Train many fully connected networks at once; each equals the one trained alone.
+
+    Models may differ in seed, fold, head, loss, their settings and schedules, learning rate,
+    weight decay, clipping, share of the data and pollution of labels. Those that share seed and
+    fold start from the same weights and see the same batches, so that their difference is the
+    method's.
+
+    Args:
+        configs: one per model.
+        folds: rows to train and test on, one per model; by default the data set's own split.
+        dataset: the data; by default that of the configurations is loaded.
+        out: a folder to keep checkpoints and results in. The same call goes on where it stopped.
+        record: whether to record every training sample's confidence at every epoch.
+        evaluate_every: epochs between looks at the test rows; None for the end alone.
+        parts: into how many parts the models are cut at least. More parts than threads cost more
+            than they gain. Numbers may depend on it in their last digits, not on ``threads``.
+        threads: how many parts are trained side by side; by default the number of cores.
+        memory: bytes that one part may take; more models are cut into more parts.
+        progress: called after every epoch of every part.
+
+    Returns:
+        Scores by epoch, final logits, weights and recorded confidences of every model.
+
+    Example:
+        >>> from softmargin.training import TrainingConfig, train_together
+        >>> configs = [
+        ...     TrainingConfig("iris", "mlp", loss_options={"beta": beta}, seed=seed, batch=32)
+        ...     for beta in (1.0, 0.1)
+        ...     for seed in (0, 1, 2)
+        ... ]
+        >>> train_together(configs, threads=1).final("accuracy").shape
+        torch.Size([6])
+    """
+    check_members(configs)
+    threads = _threads(threads)
+    check_count("parts", parts, 1)
+    check_number("memory", memory)
+    if folds is not None and len(folds) != len(configs):
+        raise ValueError(f"folds must hold one per model, {len(configs)}, but got {len(folds)}.")
+    if evaluate_every is not None:
+        check_count("evaluate_every", evaluate_every, 1)
+    config = configs[0]
+    dataset = data.load(config.data, seed=config.seed) if dataset is None else dataset
+    samples, _ = pool(dataset, folded=folds is not None)
+    shape = tuple(samples.shape[1:])
+    blocks = blocks_of(configs, dataset, folds)
+    x = _normalised(samples, blocks, config)
+    cut = [each for block in blocks for each in _split(block, shape, x, parts, memory)]
+    with ExitStack() as stack:
+        folder = None if out is None else RunFolder(out)
+        if folder is not None:
+            stack.enter_context(folder.locked())
+            _check_folder(folder, configs, folds, len(cut))
+        job = _Job(folder, record, evaluate_every, progress, len(configs) * config.epochs)
+        made = [Part(each, x, shape, dataset.num_classes, record=record) for each in cut]
+        job.run(made, threads)
+        return EnsembleResult(configs, made, shape)
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    check_count("threads", threads, 1)
+    return threads
+
+
+def _normalised(samples: Tensor, blocks: Sequence[Block], config: TrainingConfig) -> Tensor:
+    """Return the samples as (folds, samples, inputs), z-scored by each fold's training rows."""
+    dtype = torch.float64 if config.precision == "64" else torch.float32
+    streams = {stream.fold: stream for block in blocks for stream in block.streams}
+    folds: list[Tensor] = []
+    for number in range(len(streams)):
+        split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
+        normalize = statistics(split.select(streams[number].train))
+        cpu = torch.device("cpu")
+        ready = Batches(split, normalize, len(samples), device=cpu, dtype=dtype)
+        folds.append(ready.prepared(samples).flatten(1))
+    return torch.stack(folds)
+
+
+def _split(block: Block, shape: Sequence[int], x: Tensor, parts: int, memory: float) -> list[Block]:
+    """Cut a block into parts of equal size that fit in memory, whatever the machine."""
+    config = block.variants[0]
+    network = build_network(config, shape)
+    values = 6 * sum(p.numel() for p in network.parameters())
+    values += 10 * config.batch * sum(p.shape[0] for p in network.parameters() if p.ndim > 1)
+    most = max(1, min(MODELS, int(memory / (max(1, values) * x.element_size()))))
+    streams, variants = len(block.streams), len(block.variants)
+    count = max(-(-streams * variants // most), parts)
+    count = -(-count // parts) * parts  # no thread idles in the last round
+    by_stream = min(count, streams)
+    by_variant = min(variants, -(-count // by_stream))
+    return [
+        Block(
+            [block.variants[m] for m in some],
+            [block.streams[s] for s in chosen],
+            [[block.numbers[m][s] for s in chosen] for m in some],
+        )
+        for some in _chunks(variants, by_variant)
+        for chosen in _chunks(streams, by_stream)
+    ]
+
+
+def _chunks(size: int, count: int) -> list[range]:
+    edges = [size * i // count for i in range(count + 1)]
+    return [range(a, b) for a, b in itertools.pairwise(edges) if b > a]
+
+
+def _check_folder(
+    folder: RunFolder, configs: Sequence[TrainingConfig], folds: Sequence[Fold] | None, parts: int
+) -> None:
+    """Refuse a folder in which other models, or other parts of them, were begun."""
+    digest = hashlib.sha256()
+    for fold in folds or ():
+        digest.update(fold.train.numpy().tobytes() + b"|" + fold.test.numpy().tobytes())
+    content = {
+        "configs": [config.as_dict() for config in configs],
+        "folds": digest.hexdigest(),
+        "parts": parts,
+    }
+    text = json.dumps(content, indent=1)
+    path = folder.path / "ensemble.json"
+    if not path.exists():
+        folder.save_environment()
+        folder.write("ensemble.json", text)
+    elif path.read_text(encoding="utf-8") != text:
+        raise ValueError(
+            "out must be a new folder, or one in which the same models were begun in as many "
+            f"parts, but got {str(folder.path)!r}."
+        )
+
+
+class _Job:
+    """Parts on threads, with checkpoints, progress, and one way to stop."""
+
+    def __init__(
+        self,
+        folder: RunFolder | None,
+        record: bool,
+        evaluate_every: int | None,
+        progress: Progress | None,
+        total: int,
+    ) -> None:
+        self.folder, self.record, self.evaluate_every = folder, record, evaluate_every
+        self.progress, self.total, self.done = progress, total, 0
+        self.lock, self.stopped = threading.Lock(), threading.Event()
+
+    def run(self, parts: Sequence[Part], threads: int) -> None:
+        """Train all parts to their end."""
+        keep_freed_memory()
+        before = torch.get_num_threads()
+        try:
+            if threads == 1:
+                torch.set_num_threads(1)
+                for number, part in enumerate(parts):
+                    self.train(number, part)
+                return
+            # each thread computes alone: two that share one product wait for each other
+            with ThreadPoolExecutor(
+                threads, initializer=torch.set_num_threads, initargs=(1,)
+            ) as ex:
+                futures = [ex.submit(self.train, n, part) for n, part in enumerate(parts)]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:
+                    self.stopped.set()
+                for future in futures:
+                    future.result()
+        finally:
+            torch.set_num_threads(before)
+
+    def train(self, number: int, part: Part) -> None:
+        """Train one part, or go on where it was."""
+        folder = None if self.folder is None else RunFolder(self.folder.path / f"part-{number:04d}")
+        if folder is not None:
+            folder.path.mkdir(exist_ok=True)
+            state = folder.load(torch.device("cpu"))
+            if state is not None:
+                part.load_state_dict(state)
+                self.count(part, part.epoch)
+        saved = time.monotonic()
+        while part.epoch < part.config.epochs:
+            total = torch.zeros(part.m, part.s, dtype=torch.float64)
+            for losses in part.train_epoch():
+                if self.stopped.is_set():
+                    return
+                total += losses.double().nan_to_num(0.0)
+            self.look(part, total / torch.tensor(part.steps))
+            last = part.epoch == part.config.epochs
+            if folder is not None and (last or time.monotonic() - saved > SAVE_EVERY):
+                folder.save(part.state_dict())
+                saved = time.monotonic()
+            self.count(part, 1)
+
+    def look(self, part: Part, losses: Tensor) -> None:
+        """Note the training loss of an epoch and, where it is due, the scores of the test rows."""
+        found = {"train_loss": losses}
+        last = part.epoch == part.config.epochs
+        if last or (self.evaluate_every and part.epoch % self.evaluate_every == 0):
+            found |= part.evaluate()
+        for name, values in found.items():
+            part.history.setdefault(name, []).append(values)
+
+    def count(self, part: Part, epochs: int) -> None:
+        """Report that so many epochs of a part are done."""
+        with self.lock:
+            self.done += epochs * part.m * part.s
+            if self.progress is not None:
+                self.progress(self.done, self.total)
