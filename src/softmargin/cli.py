@@ -32,6 +32,7 @@ example:
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
   softmargin train --out run --beta 5    train a model
   softmargin losses ArcFaceHead          what a loss or head computes
+  softmargin reproduce run gd-fig2       a figure of a paper, beside the paper's
 
 Each command has its own help: softmargin demo --help
 In Python: from softmargin import GradientDecayLoss"""

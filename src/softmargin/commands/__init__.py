@@ -1,6 +1,6 @@
 """The subcommands of ``softmargin``, one module each."""
 
-from softmargin.commands import calibrate, data, demo, losses, train
+from softmargin.commands import calibrate, data, demo, losses, reproduce, train
 from softmargin.commands.common import Command
 
 COMMANDS: dict[str, Command] = {
@@ -10,4 +10,5 @@ COMMANDS: dict[str, Command] = {
     "evaluate": train.EVALUATE_COMMAND,
     "data": data.COMMAND,
     "losses": losses.COMMAND,
+    "reproduce": reproduce.COMMAND,
 }

@@ -1,0 +1,256 @@
+"""The Markdown pages of results: one for each experiment, and one over all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from softmargin.experiments.outcome import Entry, Outcome, ResultTable
+from softmargin.experiments.statistics import summary
+
+PAPERS = {"GD": "gradient decay", "LM": "large margin in softmax", "AG": "ArcGrad"}
+SCALES = {
+    "smoke": "smoke: seconds, to prove that the path works",
+    "desk": "desk: sized for two cores",
+    "paper": "paper: the recipe as printed",
+}
+VERDICTS = {
+    "holds": "the claim was tested and stands",
+    "holds in part": "some of it stands; the page says what does not",
+    "does not hold": "the claim was tested and failed",
+    "shown": "a figure or theory with nothing to test beyond what its page checks",
+    "path only": "too small a scale to say anything",
+}
+MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own
+LONGEST_OPEN = 8  # rows of intervals that are shown without a click
+SIGNIFICANT = 0.05
+MARK = "†"
+NOTHING = "–"
+
+
+def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
+    """Return the page of one result.
+
+    Args:
+        meta: what :func:`softmargin.experiments.write.read_result` returns beside the outcome.
+        outcome: what was concluded.
+    """
+    verdict = outcome.verdict
+    parts = [
+        f"# {meta['id']}: {meta['title']}",
+        f"{meta['where']} of the paper on {PAPERS[meta['paper']]} ({meta['paper']}).",
+        f"**The paper's claim.** {meta['claim']}",
+        f"**Verdict: {verdict.word}.** {verdict.sentence}",
+        *([bullets(outcome.notes)] if outcome.notes else []),
+    ]
+    if outcome.tables:
+        parts.append("## Numbers")
+        parts += [part for each in outcome.tables for part in table_parts(each, len(meta["seeds"]))]
+    if outcome.charts:
+        parts.append("## Figures")
+        for chart in outcome.charts:
+            words = f"{chart.title}. {chart.note}".strip().replace("[", "(").replace("]", ")")
+            parts.append(f"![{words}]({chart.name}.svg)")
+    parts += ["## Setup", grid(["", ""], _setup(meta, outcome)), "## Run it again"]
+    parts += [f"```sh\n{meta['command']}\n```", _provenance(meta)]
+    return "\n\n".join(parts) + "\n"
+
+
+def index_page(results: Iterable[tuple[Mapping[str, Any], Outcome]]) -> str:
+    """Return the page over all results."""
+    rows = [
+        [
+            f"[{meta['id']}]({meta['id']}/README.md)",
+            f"{meta['paper']}, {meta['where']}",
+            meta["title"],
+            meta["scale"],
+            str(len(meta["seeds"])),
+            outcome.verdict.word,
+        ]
+        for meta, outcome in results
+    ]
+    lead = (
+        "Tables and figures of the papers, made by `softmargin reproduce`. Each page has the "
+        "paper's values beside ours, the setup and the command; `numbers.json` beside it has "
+        "every number."
+    )
+    words = bullets(f"**{word}**: {meaning}" for word, meaning in VERDICTS.items())
+    headings = ["id", "where", "what", "scale", "seeds", "verdict"]
+    parts = ["# Results", lead, grid(headings, rows, "llllrl"), words]
+    return "\n\n".join(parts) + "\n"
+
+
+def table_parts(table: ResultTable, seeds: int) -> list[str]:
+    """Return a table as Markdown: ours by row and column, the paper's beside, and intervals."""
+    by_place = {(each.row, each.column): each for each in table.entries}
+    if len(by_place) < len(table.entries):
+        raise ValueError(f"entries of table {table.title!r} must have one place each.")
+    columns = list(dict.fromkeys(each.column for each in table.entries))
+    wide = len(columns) > MOST_COLUMNS and any(each.paper is not None for each in table.entries)
+    unit = f", {table.unit}" if table.unit else ""
+    parts = [f"### {table.title}{unit}"]
+    if wide:
+        parts += ["Ours:", _pivot(table, columns, by_place, "ours")]
+        parts += ["The paper's:", _pivot(table, columns, by_place, "paper")]
+    else:
+        parts.append(_pivot(table, columns, by_place, "both"))
+    parts.append(_legend(table))
+    rows = [_interval_row(each, table.digits, seeds) for each in table.entries if _has_more(each)]
+    if rows:
+        headings = ["", "", "n", "mean [95 %]", "paper", "ours − paper"]
+        headings += ["ours − baseline [interval]", "p", "p, Holm"]
+        more = grid(headings, rows, "llrrrrrrr") + "\n\n" + _methods(table, seeds)
+        if len(rows) > LONGEST_OPEN:
+            more = (
+                f"<details>\n<summary>Intervals and differences</summary>\n\n{more}\n\n</details>"
+            )
+        parts.append(more)
+    return [part for part in parts if part]
+
+
+def number(value: float | None, digits: int) -> str:
+    """Return a number with that many digits, or a dash where there is none.
+
+    Example:
+        >>> number(97.2, 2), number(float("nan"), 2)
+        ('97.20', '–')
+    """
+    return f"{value:.{digits}f}" if value is not None and math.isfinite(value) else NOTHING
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return lines as a list."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+    """Return a Markdown table; ``align`` has a letter l or r for each column, by default l.
+
+    Example:
+        >>> print(grid(["a", "b"], [["x|y", "1"]], "lr"))
+        | a | b |
+        | :-- | --: |
+        | x\\|y | 1 |
+    """
+    marks = ["--:" if letter == "r" else ":--" for letter in align.ljust(len(headings), "l")]
+    lines = [headings, *rows]
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    cells.insert(1, marks)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _pivot(
+    table: ResultTable,
+    columns: Sequence[str],
+    by_place: Mapping[tuple[str, str], Entry],
+    shown: str,
+) -> str:
+    rows = []
+    for row in dict.fromkeys(each.row for each in table.entries):
+        entries = [by_place.get((row, column)) for column in columns]
+        cells = [_cell(each, table.digits, shown) for each in entries]
+        rows.append([row, *cells])
+    return grid([table.row_heading, *columns], rows, "l" + "r" * len(columns))
+
+
+def _cell(entry: Entry | None, digits: int, shown: str) -> str:
+    if entry is None:
+        return NOTHING
+    theirs = _spread(entry.paper, entry.paper_sd, digits, as_printed=True)
+    if shown == "paper":
+        return theirs
+    mark = f" {MARK}" if _is_significant(entry) else ""
+    text = _spread(entry.mean, _sd(entry), digits) + mark
+    return f"{text} (paper {theirs})" if shown == "both" and entry.paper is not None else text
+
+
+def _spread(mean: float | None, sd: float | None, digits: int, *, as_printed: bool = False) -> str:
+    """Return mean ± sd; a paper's mean keeps the digits that it was printed with."""
+    if mean is None or not math.isfinite(mean):
+        return NOTHING
+    short = as_printed and digits > 0
+    text = str(round(mean, digits)) if short else number(mean, digits)
+    return text if sd is None else f"{text} ± {number(sd, digits)}"
+
+
+def _sd(entry: Entry) -> float | None:
+    return entry.sd if all(map(math.isfinite, entry.values)) else None
+
+
+def _is_significant(entry: Entry) -> bool:
+    if entry.comparison is None:
+        return False
+    p = entry.comparison.p if entry.adjusted is None else entry.adjusted
+    return p < SIGNIFICANT
+
+
+def _legend(table: ResultTable) -> str:
+    """Return what the cells are, in the words that this table needs."""
+    sizes = sorted({len(each.values) for each in table.entries if len(each.values) > 1})
+    said = []
+    if sizes:
+        said.append(f"Mean ± standard deviation of {' or '.join(map(str, sizes))} values.")
+    if table.better:
+        said.append(f"{table.better.capitalize()} is better.")
+    if any(_is_significant(each) for each in table.entries):
+        holm = any(each.adjusted is not None for each in table.entries)
+        after = " after Holm's correction" if holm else ""
+        said.append(f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}.")
+    return " ".join([*said, table.note]).strip()
+
+
+def _has_more(entry: Entry) -> bool:
+    return entry.comparison is not None or _sd(entry) is not None
+
+
+def _methods(table: ResultTable, seeds: int) -> str:
+    """Return how the intervals and p-values were found."""
+    found = dict.fromkeys(each.comparison.method for each in table.entries if each.comparison)
+    said = [f"Difference from the baseline: {method}." for method in found]
+    if any(len(each.values) == seeds > 1 for each in table.entries):
+        said.insert(0, "Interval of a mean: Student's t over seeds.")
+    return " ".join(said)
+
+
+def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:
+    mean = number(entry.mean, digits)
+    if len(entry.values) == seeds and _sd(entry) is not None:  # one per seed: independent
+        over = summary(entry.values)
+        mean += f" [{number(over.low, digits)}, {number(over.high, digits)}]"
+    gap = None if entry.paper is None else entry.mean - entry.paper
+    cells = [entry.row, entry.column, str(len(entry.values)), mean]
+    cells += [_spread(entry.paper, None, digits, as_printed=True), number(gap, digits)]
+    found = entry.comparison
+    if found is None:
+        return [*cells, NOTHING, NOTHING, NOTHING]
+    ends = f"[{number(found.low, digits)}, {number(found.high, digits)}]"
+    difference = f"{number(found.difference, digits)} {ends}"
+    mark = f" {MARK}" if _is_significant(entry) else ""
+    return [*cells, difference, _p(found.p), _p(entry.adjusted) + mark]
+
+
+def _p(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _setup(meta: Mapping[str, Any], outcome: Outcome) -> list[list[str]]:
+    seeds = meta["seeds"]
+    rows = {
+        "scale": SCALES.get(meta["scale"], meta["scale"]),
+        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
+        **outcome.setup,
+        "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
+    }
+    return [[key, str(value)] for key, value in rows.items()]
+
+
+def _provenance(meta: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
+    facts = "".join(f" {key}: {value}." for key, value in meta["facts"].items())
+    return (
+        f"Made with {versions}.{facts} Every number, and the configuration of every cell: "
+        "[numbers.json](numbers.json)."
+    )
