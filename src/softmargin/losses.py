@@ -65,12 +65,17 @@ class LogitLoss(ModuleWithSettings):
 
     def extra_repr(self) -> str:
         """Show the loss's own arguments, and the shared ones that are not at their default."""
-        parts = [f"{name}={describe(getattr(self, name))}" for name in self._own]
+        shared = {
+            "compensate": False,
+            "ignore_index": -100,
+            "reduction": "mean",
+            "label_smoothing": 0.0,
+        }
+        parts = [f"{n}={describe(getattr(self, n))}" for n in self._own if n not in shared]
         if self.weight is not None:
             parts.append(f"weight={describe(self.weight)}")
-        shared = {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}
         for name, default in shared.items():
-            if (value := getattr(self, name)) != default:
+            if (value := getattr(self, name, default)) != default:
                 parts.append(f"{name}={value!r}")
         return ", ".join(parts)
 
@@ -91,6 +96,8 @@ class GradientDecayLoss(LogitLoss):
             time.
         tau: temperature above 0.
         floored: whether to subtract log β, so that the minimum is 0.
+        compensate: whether to scale the loss of every batch so that its mean gradient is that of
+            β = 1: with a large β a model then does not under-train.
         weight: one weight per class, of shape (C,).
         ignore_index: a target value that contributes nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -121,13 +128,14 @@ class GradientDecayLoss(LogitLoss):
         tau: float | Tensor = 1.0,
         *,
         floored: bool = False,
+        compensate: bool = False,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
         """Keep the arguments; see the class."""
-        own = {"beta": beta, "tau": tau, "floored": floored}
+        own = {"beta": beta, "tau": tau, "floored": floored, "compensate": compensate}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing)
 
 

@@ -39,6 +39,7 @@ KINDS: list[dict[str, Any]] = [
     {"loss_options": {"beta": 5.0, "tau": 2.0, "floored": True}},
     {"loss_options": {"label_smoothing": 0.1}},
     {"loss_options": {"label_smoothing": 0.1, "beta": 3.0, "floored": True}},
+    {"loss_options": {"beta": 10.0, "compensate": True}},
     {"schedules": ("beta=linear:0.1:1:30%",)},
     {"schedules": ("beta=geometric:0.01:1:50%", "tau=linear:1:2:50%")},
     {"loss": "soft_margin_softmax", "loss_options": {"margin": 0.5}},
@@ -69,6 +70,9 @@ KINDS: list[dict[str, Any]] = [
     {"clip": 0.5},
     {"pollute": 0.2, "fraction": 0.8},
 ]
+
+
+WARM_UP = {"schedules": ("beta=linear:0.1:1:30%",)}
 
 
 def iris_folds(count: int) -> list[Fold]:
@@ -135,7 +139,7 @@ def test_folds_of_unequal_size_are_exact(tmp_path: Path) -> None:
     folds, batch = iris_folds(4), 37
     rows = [len(fold.train) for fold in folds]
     assert {-(-size // batch) for size in rows} == {3, 4}
-    kinds = [KINDS[0], {"head": "adacos"}, {"center": 0.1}, {"schedules": KINDS[5]["schedules"]}]
+    kinds = [KINDS[0], {"head": "adacos"}, {"center": 0.1}, WARM_UP]
     for optimizer in ("sgd", "adam"):
         base = dataclasses.replace(BASE, batch=batch, epochs=8, optimizer=optimizer, lr=0.01)
         configs = [
@@ -192,7 +196,7 @@ def test_parts_threads_and_memory_do_not_matter() -> None:
 
 
 def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
-    kinds = [KINDS[0], KINDS[5], {"head": "adacos"}, {"center": 0.1}]
+    kinds = [KINDS[0], WARM_UP, {"head": "adacos"}, {"center": 0.1}]
     configs = [
         dataclasses.replace(BASE, epochs=6, optimizer="adam", lr=0.01, seed=seed, **kind)
         for seed in range(2)

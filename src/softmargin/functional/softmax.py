@@ -16,6 +16,7 @@ from softmargin.functional.margins import (
     log_odds_of,
     soft_maximum_of,
     softplus,
+    tempered,
 )
 
 
@@ -29,6 +30,7 @@ def gradient_decay_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
     floored: bool = False,
+    compensate: bool = False,
 ) -> Tensor:
     r"""Softmax loss whose gradient fades with confidence at a rate set by β (GD eq. 5).
 
@@ -54,6 +56,10 @@ def gradient_decay_loss(
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: share of the target spread over all classes, from 0 to 1.
         floored: whether to subtract log β, so that the minimum is 0.
+        compensate: whether to multiply the loss by the number, constant for the gradient, that
+            gives the batch the mean gradient at the targets that β = 1 would have. With a large β
+            gradients are small, and a model under-trains; this is the learning rate that makes
+            up for it, batch by batch. With several processes each has its own.
 
     Shape:
         a scalar, or the target's shape (without its classes) for ``reduction="none"``.
@@ -81,7 +87,7 @@ def gradient_decay_loss(
         above = softplus(log_odds_by_class(z, dim) - log_beta)
         return above if floored else above + log_beta
 
-    return criterion(
+    loss = criterion(
         input,
         target,
         of_target,
@@ -92,6 +98,9 @@ def gradient_decay_loss(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
+    if not compensate:
+        return loss
+    return loss * _compensation(input, target, beta, tau, weight, ignore_index).to(loss.dtype)
 
 
 def soft_margin_softmax_loss(
@@ -292,6 +301,47 @@ def focal_loss(
         reduction=reduction,
         label_smoothing=label_smoothing,
     )
+
+
+@torch.no_grad()
+def _compensation(
+    input: Tensor,
+    target: Tensor,
+    beta: float | Tensor,
+    tau: float | Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+) -> Tensor:
+    """Return the mean of 1 - p over the mean of the gradient's magnitude with β (GD eq. 10)."""
+    dim = checks.check_fit(input, target)
+    logits = tempered(input, tau, dim)
+    if target.is_floating_point():
+        xi, log_beta = log_odds_by_class(logits, dim), _log(beta, logits, dim)
+        share = target.to(xi.dtype)
+        if weight is not None:
+            share = share * along(weight.to(xi.dtype), xi, dim)
+    else:
+        ignored = (target == ignore_index).reshape(1 if dim == 0 else target.shape)
+        index = target.reshape(ignored.shape).masked_fill(ignored, 0).long()
+        index = index if dim == 0 else index.unsqueeze(dim)
+        xi, log_beta = log_odds_of(logits, index, dim), _log(beta, logits, dim, index)
+        share = (~(ignored.squeeze(0) if dim == 0 else ignored)).to(xi.dtype)
+        if weight is not None:
+            share = share * weight.to(xi.dtype)[index].squeeze(dim)
+    return mean_gradient_ratio(xi, log_beta, share)
+
+
+def mean_gradient_ratio(xi: Tensor, log_beta: Tensor, share: Tensor | None = None) -> Tensor:
+    """Return Σ sigmoid(ξ) / Σ sigmoid(ξ - log β) over the last dimension, or over all with shares.
+
+    It is 1 where nothing pulls any more.
+    """
+    plain, own = torch.sigmoid(xi), torch.sigmoid(xi - log_beta)
+    if share is None:
+        plain, own = plain.sum(-1, keepdim=True), own.sum(-1, keepdim=True)
+    else:
+        plain, own = (plain * share).sum(), (own * share).sum()
+    return torch.where(own > 0, plain / torch.where(own > 0, own, 1.0), 1.0)
 
 
 def _log(beta: float | Tensor, logits: Tensor, dim: int, index: Tensor | None = None) -> Tensor:

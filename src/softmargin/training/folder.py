@@ -144,10 +144,14 @@ class RunFolder:
         """Write a file so that it is there whole or not at all, even after a power cut."""
         target = self.path / name
         unfinished = target.with_name(f".{target.name}.unfinished")
-        with unfinished.open("wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:  # such as a full disk: at least give back what this has taken
+            unfinished.unlink(missing_ok=True)
+            raise
         unfinished.replace(target)
 
     def _json(self, name: str) -> Any:

@@ -18,6 +18,7 @@ from softmargin.functional.margins import (
     tempered,
     without_target,
 )
+from softmargin.functional.softmax import mean_gradient_ratio
 
 CLASSES = 2  # the dimension of the classes
 StackedLoss = Callable[[Any, Tensor, Tensor, Mapping[str, Tensor]], Tensor]
@@ -33,6 +34,9 @@ def stacked_loss(loss: Any, z: Tensor, index: Tensor, s: Mapping[str, Tensor]) -
         everywhere = (softplus(log_odds_by_class(z, CLASSES) - s["log_beta"].unsqueeze(-1))).mean(2)
         everywhere = everywhere if loss.floored else everywhere + s["log_beta"]
         values = (1 - loss.label_smoothing) * values + loss.label_smoothing * everywhere
+    if getattr(loss, "compensate", False):
+        xi = log_odds_of(z.detach(), index, CLASSES)
+        values = values * mean_gradient_ratio(xi, s["log_beta"])
     return values
 
 
