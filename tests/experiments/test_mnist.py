@@ -73,8 +73,8 @@ def test_the_experiments_of_confidence_share_their_cells_and_the_features_have_o
             name: [cell.key for cell in each.cells(each.setting(scale))]
             for name, each in BY_ID.items()
         }
-        shared = {tuple(keys[name]) for name in CONFIDENCE_IDS}
-        assert len(shared) == 1
+        (shared,) = {tuple(keys[name]) for name in CONFIDENCE_IDS if name != "gd-tab1"}
+        assert tuple(keys["gd-tab1"][: len(shared)]) == shared  # the first epochs are its own
         assert not set(keys["gd-fig1"]) & set(keys["gd-tab1"])
         assert len(set(keys["gd-tab1"])) == len(keys["gd-tab1"]) >= 2
 
@@ -84,7 +84,7 @@ def test_desk_is_the_papers_full_size():
     desk, paper = (experiment.cells(experiment.setting(scale)) for scale in ("desk", "paper"))
     assert [cell.key for cell in desk] == [cell.key for cell in paper]
     config = desk[0].config
-    assert len(desk) == 5
+    assert [cell.config["epochs"] for cell in desk] == [100] * 8 + [cells.EARLY] * 8
     assert desk[0].needs == ("mnist",)
     assert (config["epochs"], config["batch"], config["lr"]) == (100, 100, 1e-3)
     assert (config["weight_decay"], config["momentum"], config["widths"]) == (1e-4, 0.9, [50, 20])
@@ -280,6 +280,7 @@ def _full_size(cell):
     count, epochs = len(config["variants"]), config["epochs"]
     histogram = rng.multinomial(60_000, [0.02, 0.01, 0.01, 0.02, 0.94], count)
     scores = {each: rng.random(count).tolist() for each in ("accuracy", "nll", "ece", "mce")}
+    histograms = rng.multinomial(60_000, [0.02, 0.01, 0.01, 0.02, 0.94], (count, epochs))
     numbers = {
         "variants": config["variants"],
         "samples": 60_000,
@@ -294,6 +295,7 @@ def _full_size(cell):
         **{each: rng.random((count, epochs)) for each in ("accuracy", "nll")},
         "groups": np.sort(rng.random((count, epochs, 5))),
         "traces": rng.random((count, epochs, 20)),
+        "histograms": histograms,
         "traced": rng.integers(0, 60_000, 20),
         "features": rng.normal(0, 20, (count, 1000, 2)),
         "labels": np.arange(1000) % 10,
@@ -306,8 +308,9 @@ def test_the_table_has_the_papers_counts_beside_ours_at_full_size_only():
     experiment = BY_ID["gd-tab1"]
     setting = experiment.setting("desk")
     full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
-    first, during, others, _ = experiment.conclude(setting, full).tables
-    for table in (first, during):
+    first, early, during, others, _ = experiment.conclude(setting, full).tables
+    full = full[:8]
+    for table in (first, early, during):
         assert len(table.entries) == 25
         assert sum(entry.paper for entry in table.entries) == 5 * 60_000
         one = next(e for e in table.entries if (e.row, e.column) == ("β = 0.001", "p ≤ 0.2"))
@@ -318,6 +321,20 @@ def test_the_table_has_the_papers_counts_beside_ours_at_full_size_only():
     assert list(found.values) == values
     base = [result.numbers["histogram"][2][0] for _, result in full]
     assert found.comparison.difference == pytest.approx(np.mean(values) - np.mean(base))
+
+
+def test_the_early_epoch_is_the_one_in_which_cross_entropy_is_where_it_is_in_the_paper():
+    experiment = BY_ID["gd-tab1"]
+    setting = experiment.setting("desk")
+    full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
+    for cell, result in full:
+        if cell.config["epochs"] == cells.EARLY:
+            place = cell.config["variants"].index("1")
+            result.arrays["histograms"][place, :, -1] = np.arange(cells.EARLY) * 5_000 + 6_800
+    early = experiment.conclude(setting, full).tables[1]
+    assert "epoch 11 of" in early.title  # 10 · 5,000 + 6,800 is next to 56,824
+    own = next(e for e in early.entries if (e.row, e.column) == ("β = 1", "0.8 < p"))
+    assert set(own.values) == {56_800.0}
 
 
 def test_smoke_has_no_paper_beside_it(outcomes):

@@ -34,6 +34,7 @@ RECIPE: Mapping[str, Any] = {
 SMOKE = {"data": "digits", "epochs": 8, "lr": 0.02}
 SMOKE_VARIANTS = ["5", "1", "0.1", "0.01", "0.01→0.1"]
 IN_TWO_DIMENSIONS = {"widths": [50, 20, 2], "last_activation": False, "features": True}
+EARLY = 20  # epochs
 SECONDS_PER_VARIANT = 15.0
 # with five seeds no exact paired test can give a p below 0.06
 SEEDS = {"smoke": 2, "desk": 8, "paper": 8}
@@ -55,6 +56,15 @@ def confidence_cells(setting: Setting) -> list[Cell]:
     return _cells(setting, {**RECIPE, **smoke}, "confidences")
 
 
+def early_cells(setting: Setting, variants: Sequence[str]) -> list[Cell]:
+    """Return cells of the first epochs of Table 1's β, in which counts are kept for every epoch.
+
+    At the constant rate of the recipe they are the first epochs of the longer ones.
+    """
+    recipe = {**RECIPE, "variants": list(variants), "epochs": EARLY}
+    return [] if setting.scale == "smoke" else _cells(setting, recipe, "first epochs")
+
+
 def feature_cells(setting: Setting) -> list[Cell]:
     """Return the cells of Figure 1, whose network has two features."""
     smoke = {**SMOKE, "variants": ["5", "1", "0.01"]} if setting.scale == "smoke" else {}
@@ -70,11 +80,15 @@ def _cells(setting: Setting, recipe: Mapping[str, Any], what: str) -> list[Cell]
             "mnist",
             {**recipe, "seed": seed},
             f"{title}, {what}, seed {seed}",
-            seconds=0.8 if smoke else SECONDS_PER_VARIANT * len(recipe["variants"]),
+            seconds=0.8 if smoke else _seconds(recipe),
             needs=(recipe["data"],),
         )
         for seed in setting.seeds
     ]
+
+
+def _seconds(recipe: Mapping[str, Any]) -> float:
+    return SECONDS_PER_VARIANT * len(recipe["variants"]) * float(recipe["epochs"]) / 100
 
 
 def beta_of(variant: str) -> float:

@@ -39,14 +39,15 @@ def confidences(trained: EnsembleResult, dataset: Dataset, variants: Sequence[st
     """Return how confidence is spread over training samples, and how it grew.
 
     Arrays: ``groups`` (variants, epochs, 5), mean confidence from hard to easy; ``mean_bias``
-    (variants, epochs), the mean ρ̂; ``traces`` (variants, epochs, samples) of the training
-    samples numbered ``traced``.
+    (variants, epochs), the mean ρ̂; ``histograms`` (variants, epochs, 5), GD Table 1's counts as
+    met in every epoch; ``traces`` (variants, epochs, samples) of the training samples numbered
+    ``traced``.
     """
     right, final = final_confidence(trained, dataset)
     traced = evenly_ranked(final[list(variants).index(BASELINE)], TRACES)
     groups: dict[int, Tensor] = {}  # of a recorder, which has several variants
     arrays: dict[str, list[Tensor]] = {"groups": [], "mean_bias": [], "traces": []}
-    met = []
+    met, histograms = [], []
     for number in range(len(trained)):
         recorder, place = trained.recorder(number)
         if id(recorder) not in groups:
@@ -55,13 +56,16 @@ def confidences(trained: EnsembleResult, dataset: Dataset, variants: Sequence[st
         arrays["mean_bias"].append(recorder.mean_bias[place])
         arrays["traces"].append(recorder.traces(traced)[place])
         met.append(recorder.histogram()[place].tolist())
+        every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
+        histograms.append(torch.stack(every))
     numbers = {
         "histogram": confidence_histogram(final).tolist(),
         "trained_histogram": met,
         "train_accuracy": right.tolist(),
     }
     stacked = {name: torch.stack(each).float().numpy() for name, each in arrays.items()}
-    return Result(numbers, {**stacked, "traced": traced.numpy()})
+    counts = torch.stack(histograms).int().numpy()
+    return Result(numbers, {**stacked, "histograms": counts, "traced": traced.numpy()})
 
 
 def features(trained: EnsembleResult, dataset: Dataset) -> Result:
