@@ -195,6 +195,21 @@ def test_parts_threads_and_memory_do_not_matter() -> None:
         torch.testing.assert_close(whole.final("nll"), other.final("nll"), rtol=1e-9, atol=0)
 
 
+def test_scores_can_be_watched_as_they_come_in() -> None:
+    configs = [dataclasses.replace(BASE, epochs=4, seed=seed) for seed in range(3)]
+    seen: dict[tuple[int, int], dict[str, float]] = {}
+
+    def watch(epoch: int, scores: dict[int, dict[str, float]]) -> None:
+        seen.update({(number, epoch): own for number, own in scores.items()})
+
+    result = train_together(configs, evaluate_every=2, watch=watch)
+    assert sorted(seen) == [(number, epoch) for number in range(3) for epoch in range(1, 5)]
+    for number in range(3):
+        assert "nll" not in seen[number, 1]
+        for place, epoch in enumerate((2, 4)):
+            assert seen[number, epoch]["nll"] == float(result.history("nll")[number, place])
+
+
 def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     kinds = [KINDS[0], WARM_UP, {"head": "adacos"}, {"center": 0.1}]
     configs = [

@@ -36,6 +36,9 @@ from softmargin.training.folder import RunFolder
 Progress = Callable[[int, int], None]
 """(model-epochs done, of how many), called after every epoch of every part."""
 
+Watch = Callable[[int, dict[int, dict[str, float]]], None]
+"""(epoch, scores by name of every model of a part by its number), called as they come in."""
+
 SAVE_EVERY = 20.0  # seconds between checkpoints
 MODELS = 400  # of one part: more would not fit the cache, and cost more each
 
@@ -52,6 +55,7 @@ def train_together(
     threads: int | None = None,
     memory: float = 2e9,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> EnsembleResult:
     """Train many fully connected networks at once; each equals the one trained alone.
 
@@ -72,6 +76,7 @@ def train_together(
         threads: how many parts are trained side by side; by default the number of cores.
         memory: bytes that one part may take; more models are cut into more parts.
         progress: called after every epoch of every part.
+        watch: called with every model's scores as they come in, for early looks.
 
     Returns:
         Scores by epoch, final logits, weights and recorded confidences of every model.
@@ -106,7 +111,7 @@ def train_together(
         if folder is not None:
             stack.enter_context(folder.locked())
             _check_folder(folder, configs, folds, len(cut))
-        job = _Job(folder, record, evaluate_every, progress, len(configs) * config.epochs)
+        job = _Job(folder, evaluate_every, len(configs) * config.epochs, progress, watch)
         made = [Part(each, x, shape, dataset.num_classes, record=record) for each in cut]
         job.run(made, threads)
         return EnsembleResult(configs, made, shape)
@@ -191,13 +196,13 @@ class _Job:
     def __init__(
         self,
         folder: RunFolder | None,
-        record: bool,
         evaluate_every: int | None,
-        progress: Progress | None,
         total: int,
+        progress: Progress | None,
+        watch: Watch | None,
     ) -> None:
-        self.folder, self.record, self.evaluate_every = folder, record, evaluate_every
-        self.progress, self.total, self.done = progress, total, 0
+        self.folder, self.evaluate_every = folder, evaluate_every
+        self.progress, self.watch, self.total, self.done = progress, watch, total, 0
         self.lock, self.stopped = threading.Lock(), threading.Event()
 
     def run(self, parts: Sequence[Part], threads: int) -> None:
@@ -255,6 +260,14 @@ class _Job:
             found |= part.evaluate()
         for name, values in found.items():
             part.history.setdefault(name, []).append(values)
+        if self.watch is not None:
+            seen = {
+                number: {name: float(values[m, s]) for name, values in found.items()}
+                for m, row in enumerate(part.numbers)
+                for s, number in enumerate(row)
+            }
+            with self.lock:
+                self.watch(part.epoch, seen)
 
     def count(self, part: Part, epochs: int) -> None:
         """Report that so many epochs of a part are done."""
