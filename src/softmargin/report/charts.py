@@ -56,7 +56,8 @@ class Chart:
         log_y: whether the y axis is logarithmic.
         categories: names of the places on the x axis of bars.
         note: one sentence under it: scale, seeds, what the bands are.
-        extra: numbers that a kind needs besides, such as the critical difference of ranks.
+        extra: numbers that a kind needs besides, such as the critical difference of ranks;
+            ``equal`` makes a unit as long on both axes.
     """
 
     name: str

@@ -101,6 +101,8 @@ def panel_figure(chart: Chart) -> Figure:
         turned: Any = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
         axes.set_xticks(range(len(chart.categories)), chart.categories, **turned)
         axes.grid(visible=False, axis="x")
+    if chart.extra.get("equal"):
+        axes.set_aspect("equal", adjustable="datalim")
     _legend(axes, chart)
     return figure
 

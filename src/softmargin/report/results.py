@@ -1,0 +1,206 @@
+"""The report over all results: one interactive page that needs nothing but itself.
+
+What can be read stands in the page as HTML, so that it is there for every reader and printer. The
+page's script (``templates/results/*.js``) draws the charts from the numbers that travel with it,
+sorts tables and filters the overview.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softmargin.experiments.experiment import Experiment
+from softmargin.experiments.outcome import Outcome
+from softmargin.experiments.pages import PAPERS, SCALES, VERDICTS
+from softmargin.experiments.registry import experiments
+from softmargin.experiments.write import NUMBERS, read_result
+from softmargin.report.page import write_atomically
+from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
+from softmargin.report.result_charts import drawing, tones_of
+from softmargin.report.result_state import NOT_RUN, failures, missing
+from softmargin.report.result_tables import TableView, table_view
+
+# a sign beside each word, so that colour never speaks alone
+SIGNS = {
+    "holds": "✓",
+    "holds in part": "◐",
+    "does not hold": "✗",
+    "shown": "◇",
+    "path only": "…",
+    NOT_RUN: "–",
+}
+SHOWN = 130  # letters of a verdict in the overview
+MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the overview; ``has_result`` says whether there is a section to go to."""
+
+    id: str
+    paper: str
+    where: str
+    title: str
+    scale: str
+    seeds: int | None
+    word: str
+    sentence: str
+    has_result: bool
+
+    @property
+    def begins(self) -> str:
+        """The sentence as far as it is shown without a click: all of it, or whole words."""
+        return textwrap.wrap(self.sentence, SHOWN)[0] if self.sentence.strip() else ""
+
+    @property
+    def goes_on(self) -> str:
+        """The rest of the sentence."""
+        return " ".join(self.sentence.split()).removeprefix(self.begins).strip()
+
+
+@dataclass(frozen=True)
+class Part:
+    """The section of one experiment."""
+
+    meta: Mapping[str, Any]
+    outcome: Outcome
+    tables: Sequence[TableView]
+    setup: Sequence[tuple[str, str]]
+    environment: Sequence[tuple[str, str]]
+    data: str
+
+
+def results_page(folder: Path) -> str:
+    """Return the report over a results folder as HTML that loads nothing from anywhere.
+
+    Args:
+        folder: with a folder for each experiment, as ``softmargin reproduce run`` writes them.
+
+    Raises:
+        ValueError: where the folder has no results, or some that cannot be read.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    known = experiments()
+    found = _results(folder, known)
+    lines = _lines(found, known, missing(folder, known, found))
+    tones = tones_of(chart for _, outcome in found.values() for chart in outcome.charts)
+    style, script = style_of_page(tones), script_of_page()
+    environment = Environment(
+        loader=PackageLoader("softmargin.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return environment.get_template("results.html.j2").render(
+        lines=lines,
+        parts=[_part(folder / name, *result) for name, result in found.items()],
+        failed=failures(folder, known),
+        counts=_counts(lines),
+        papers={key: PAPERS.get(key, key) for key in dict.fromkeys(line.paper for line in lines)},
+        signs=SIGNS,
+        meanings=MEANINGS,
+        style=style,
+        script=script,
+        policy=content_policy(style, script),
+    )
+
+
+def write_results_page(folder: Path, out: Path) -> None:
+    """Write the report over a results folder to a file, whole or not at all.
+
+    Args:
+        folder: the results.
+        out: the file, such as ``results/index.html``.
+
+    Raises:
+        ValueError: as :func:`results_page`.
+        OSError: where the file cannot be written.
+    """
+    write_atomically(out, results_page(folder))
+
+
+def _results(
+    folder: Path, known: Mapping[str, Experiment]
+) -> dict[str, tuple[dict[str, Any], Outcome]]:
+    """Return all results by id: in the order of the papers, then those of unknown ids."""
+    names = [path.parent.name for path in sorted(folder.glob(f"*/{NUMBERS}"))]
+    if not names:
+        raise ValueError(
+            f"results must be a folder in which softmargin reproduce run has written some, "
+            f"but {str(folder)!r} has none."
+        )
+    order = list(known)
+    names.sort(key=lambda name: order.index(name) if name in known else len(order))
+    found = {name: read_result(folder / name) for name in names}
+    for name, (meta, _) in found.items():
+        if meta["id"] != name:
+            raise ValueError(
+                f"results must be in a folder named by their id, but {str(folder / name)!r} holds "
+                f"those of {meta['id']!r}."
+            )
+    return found
+
+
+def _lines(
+    found: Mapping[str, tuple[Mapping[str, Any], Outcome]],
+    known: Mapping[str, Experiment],
+    lacking: Mapping[str, str],
+) -> list[Line]:
+    """Return the overview: all that is known in its order, then results of unknown ids."""
+    lines = []
+    for name in dict.fromkeys((*known, *found)):
+        if name in found:
+            meta, outcome = found[name]
+            says = outcome.verdict
+            counted = name not in known or known[name].spread
+            seeds = len(meta["seeds"]) if counted else None
+            described = meta["paper"], meta["where"], meta["title"], meta["scale"], seeds
+            lines.append(Line(name, *described, says.word, says.sentence, True))
+        else:
+            each = known[name]
+            described = each.paper, each.where, each.title, "", None
+            lines.append(Line(name, *described, NOT_RUN, lacking[name], False))
+    return lines
+
+
+def _counts(lines: Iterable[Line]) -> dict[str, int]:
+    """Return how many there are of each verdict, in the order of the verdicts."""
+    counts = Counter(line.word for line in lines)
+    return {word: counts[word] for word in dict.fromkeys((*SIGNS, *counts)) if counts[word]}
+
+
+def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
+    seeds = meta["seeds"]
+    setup = {
+        "scale": SCALES.get(meta["scale"], meta["scale"]),
+        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
+        **outcome.setup,
+        "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
+    }
+    environment = {**meta["versions"], **meta["facts"]}
+    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
+    data = {"numbers": numbers, "drawings": [drawing(chart) for chart in outcome.charts]}
+    return Part(
+        meta,
+        outcome,
+        [table_view(table, len(seeds)) for table in outcome.tables],
+        [(key, str(value)) for key, value in setup.items()],
+        [(key, str(value)) for key, value in environment.items()],
+        _island(data),
+    )
+
+
+def _island(data: Any) -> str:
+    """Return JSON that can stand inside a script element whatever its texts hold."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

@@ -1,0 +1,323 @@
+"""The report over all results: complete, self-contained, and safe whatever its texts hold."""
+
+import base64
+import hashlib
+import html.parser
+import json
+import math
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+pytest.importorskip("scipy")
+
+import made_up_results as made_up
+
+from softmargin.cli import main
+from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.experiments.registry import experiments, find
+from softmargin.experiments.statistics import Comparison
+from softmargin.report.charts import Chart, Series
+from softmargin.report.result_charts import drawing
+from softmargin.report.result_tables import is_significant, table_view
+from softmargin.report.results import results_page, write_results_page
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+EVIL = "</script><img src=x onerror=alert(1)>\"'& {{ 7*7 }} \u2028"
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects tags and ids, and notices tags that do not close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags = [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def values(self, name):
+        return [found[name] for _, found in self.tags if name in found]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Real results of theory, and made-up ones with every kind of chart."""
+    path = tmp_path_factory.mktemp("results")
+    assert main(["reproduce", "run", "gd-fig2", "lm-fig4", "--out", str(path)]) in (0, None)
+    made_up.write_made_up(path, "x-1", made_up.outcome(1))
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return results_page(folder)
+
+
+def islands(page):
+    """Return the numbers that travel with the page, by id."""
+    found = re.findall(r'<script type="application/json" id="([^"]+)-data">(.*?)</script>', page)
+    return {name: json.loads(text) for name, text in found}
+
+
+def text_of(page):
+    return html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<(script|style)>.*?</\1>", "", page)))
+
+
+def test_it_loads_nothing_and_may_load_nothing(page):
+    outline = Outline(page)
+    assert all(address.startswith("#") for address in outline.values("href"))
+    assert not outline.values("src")
+    assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in outline.tags}
+    assert not [name for _, found in outline.tags for name in found if name.startswith("on")]
+    policy = next(v for v in outline.values("content") if "default-src" in v)
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    for tag in ("script", "style"):
+        inside = re.search(rf"(?s)<{tag}>(.*?)</{tag}>", page)[1]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+        assert "http" not in inside.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", page)
+
+
+def test_texts_of_results_cannot_become_markup(tmp_path):
+    series = [Series(EVIL, [0, 1], [1, 2]), Series("b", [0, 1], [1, 2])]
+    chart = Chart("evil", EVIL, "line", EVIL, EVIL, series, note=EVIL)
+    entries = [Entry(EVIL, EVIL, (1.0, 2.0)), Entry(EVIL, "b", (1.0, 2.0))]
+    table = ResultTable(EVIL, EVIL, entries, note=EVIL, row_heading=EVIL)
+    outcome = Outcome(Verdict(EVIL, EVIL), [table], [chart], [EVIL], {EVIL: EVIL})
+    texts = {"title": EVIL, "where": EVIL, "claim": EVIL, "deviations": {"desk": EVIL}}
+    made_up.write_made_up(tmp_path, "x-1", outcome, **texts)
+    page = results_page(tmp_path)
+    outline = Outline(page)
+    assert "img" not in [tag for tag, _ in outline.tags]
+    assert [tag for tag, _ in outline.tags].count("script") == 2  # one of data, one that runs
+    assert "{{ 7*7 }}" in page
+    assert islands(page)["x-1"]["numbers"]["charts"][0]["title"] == EVIL
+    assert "\u2028" not in re.search(r'(?s)id="x-1-data">(.*?)</script>', page)[1]
+
+
+def test_numbers_travel_as_they_are_in_their_files(folder, page):
+    found = islands(page)
+    assert set(found) == {"gd-fig2", "lm-fig4", "x-1"}
+    for name, data in found.items():
+        assert data["numbers"] == json.loads((folder / name / "numbers.json").read_text("utf-8"))
+        assert len(data["drawings"]) == len(data["numbers"]["charts"])
+        for drawn, chart in zip(data["drawings"], data["numbers"]["charts"], strict=True):
+            assert len(drawn["looks"]) == len(chart["series"])
+
+
+def test_every_colour_has_a_light_and_a_dark_value(page):
+    used = {
+        look["tone"]
+        for data in islands(page).values()
+        for drawn in data["drawings"]
+        for look in drawn["looks"]
+    }
+    assert len(used) > 8
+    for name in used:
+        values = re.findall(rf"{name}: (#[0-9a-f]{{6}});", page)
+        assert len(values) == 3  # light; dark by the system, dark by the button
+        assert values[1] == values[2]
+
+
+def test_all_ids_are_in_the_overview_in_order(page):
+    table = page[page.index('id="all"') : page.index("</table>")]
+    rows = re.findall(r'<tr role="row" data-paper="(\w+)" data-word="([^"]+)">', table)
+    ids = re.findall(r'rowheader" data-key="\d+">(?:<a href="#[^"]+">)?([a-z0-9-]+)<', table)
+    assert ids == [*experiments(), "x-1"]
+    assert len(rows) == len(ids)
+    words = dict(zip(ids, (word for _, word in rows), strict=True))
+    assert words["gd-fig2"] == "shown"
+    assert words["x-1"] == "holds in part"
+    assert words["gd-tab1"] == words["ag-tab1"] == "not run"
+    assert '<a href="#gd-fig2">' in table
+    assert '<a href="#gd-tab1">' not in table
+    assert f"not run</span> <b>{len(ids) - 3}</b>" in page
+
+
+def test_what_was_not_run_or_failed_is_said(folder, page, tmp_path):
+    words = re.sub(r"\s+", " ", text_of(page))
+    said = "No result yet; softmargin reproduce run gd-tab1 makes it."
+    assert f"gd-tab1 Confidence of training samples by β. {said}" in words
+    assert "No cell has failed." in words
+    folder = shutil.copytree(folder, tmp_path / "results")
+    experiment = find("ag-fig1")
+    cell = experiment.cells(experiment.setting("smoke"))[0]
+    for key, label in ((cell.key, cell.label), ("0123456789abcdef", "<b>odd</b>")):
+        broken = folder / ".cells" / key
+        broken.mkdir(parents=True)
+        (broken / "cell.json").write_text(json.dumps({"label": label}), encoding="utf-8")
+        (broken / "error.txt").write_text("ValueError: too <small>\n\nTraceback", "utf-8")
+    words = re.sub(r"\s+", " ", text_of(results_page(folder)))
+    assert f"{cell.label} (ag-fig1): ValueError: too <small> " in words
+    assert "<b>odd</b> : ValueError" in words
+    assert "Traceback" not in words
+
+
+def test_begun_is_not_the_same_as_not_run(tmp_path):
+    made_up.write_made_up(tmp_path, "x-1", made_up.outcome(1, charts=[]))
+    experiment = find("gd-fig4")
+    cells = experiment.cells(experiment.setting("smoke"))
+    done = tmp_path / ".cells" / cells[0].key
+    done.mkdir(parents=True)
+    (done / "result.json").write_text("{}")
+    words = f"Begun: 1 of {len(cells)} cells are finished at smoke scale"
+    assert words in text_of(results_page(tmp_path))
+
+
+def test_it_is_accessible(page):
+    outline = Outline(page)
+    tags = [tag for tag, _ in outline.tags]
+    ids = outline.values("id")
+    assert len(ids) == len(set(ids))
+    assert tags.count("h1") == tags.count("main") == tags.count("header") == tags.count("nav") == 1
+    assert tags.count("table") == tags.count("caption")
+    for tag, found in outline.tags:
+        if "aria-labelledby" in found:
+            assert found["aria-labelledby"] in ids
+        if found.get("class") == "scroll":
+            assert found["tabindex"] == "0"
+            assert found["aria-label"]
+        if tag == "th":
+            assert found["scope"] in ("col", "row")
+        if tag == "button":
+            assert found["type"] == "button"
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_commands_deviations_and_versions_are_there(folder, page):
+    words = text_of(page)
+    for name in ("gd-fig2", "x-1"):
+        meta = json.loads((folder / name / "numbers.json").read_text("utf-8"))
+        assert meta["command"] in words
+        assert meta["deviations"] in words
+        assert meta["claim"] in words
+        assert meta["versions"]["torch"] in words
+
+
+def test_same_results_give_the_same_page(folder, page):
+    assert results_page(folder) == page
+
+
+def test_as_many_results_as_there_will_be_fit(tmp_path):
+    made_up.many(tmp_path)
+    write_results_page(tmp_path, tmp_path / "index.html")
+    assert (tmp_path / "index.html").stat().st_size < 8e6
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+ABOVE = Comparison(1.5, 0.9, 2.1, 0.0004, 5, "paired bootstrap")
+UNSURE = Comparison(-0.1, -0.8, 0.6, 0.5, 5, "paired bootstrap")
+
+
+def view(*entries, **rest):
+    return table_view(ResultTable("Accuracy", "%", entries, **rest), seeds=2)
+
+
+def test_one_line_has_everything_about_a_number():
+    entries = (
+        Entry("iris", "β = 1", (95.0, 96.0), paper=95.1),
+        Entry("iris", "β = 5", (96.5, 97.5), 97.0, 0.25, ABOVE, adjusted=0.0008),
+        Entry("iris", "β = 9", (95.0, math.nan), None, None, UNSURE, adjusted=0.5),
+    )
+    found = view(*entries, better="higher")
+    head = ["row", "what", "ours", "95 % interval", "n", "paper", "ours − paper"]
+    head += ["ours − baseline", "its interval", "p", "p, Holm", "differs?"]
+    assert found.details.headings == head
+    plain, above, unsure = ([cell.text for cell in row] for row in found.details.rows)
+    assert plain[2:] == ["95.50 ± 0.71", "[89.15, 101.85]", "2", "95.1", "0.40", *["–"] * 4, ""]
+    assert above[5:] == [
+        "97.0 ± 0.25",
+        "0.00",
+        "1.50",
+        "[0.90, 2.10]",
+        "< 0.001",
+        "< 0.001",
+        "better",
+    ]
+    assert unsure[2:] == ["–", "–", "2", "–", "–", "−0.10", "[−0.80, 0.60]", "0.500", "0.500", "no"]
+    mark = found.details.rows[1][-1]
+    assert (mark.mark, mark.says) == ("†↑", "significantly better than the baseline")
+    assert "† differs from the baseline, p < 0.05 after Holm's correction" in found.caption
+    assert found.overview.rows[0][2].mark == "†↑"
+    assert found.overview.rows[0][1].below == "paper 95.1"
+
+
+def test_what_no_number_has_is_left_out():
+    found = view(Entry("10", "p", (0.5,), paper=0.5))
+    assert found.details.headings == ["row", "what", "ours", "n", "paper", "ours − paper"]
+    assert found.overview is None
+    assert found.is_open
+    counts = view(Entry("better", "a", (3.0,)), Entry("better", "b", (4.0,)), digits=0)
+    assert [cell.text for cell in counts.overview.rows[0]] == ["better", "3", "4"]
+    assert counts.details is None
+
+
+@pytest.mark.parametrize(
+    ("better", "word"), [("higher", "better"), ("lower", "worse"), ("", "higher")]
+)
+def test_direction_depends_on_what_is_better(better, word):
+    found = view(Entry("a", "b", (1.0, 2.0), comparison=ABOVE), better=better)
+    assert found.details.rows[0][-1].text == word
+
+
+def test_significance_is_that_after_correction():
+    entry = Entry("a", "b", (1.0, 2.0), comparison=ABOVE, adjusted=0.2)
+    assert not is_significant(entry)
+    assert is_significant(replace(entry, adjusted=None))
+    assert not is_significant(replace(entry, comparison=None))
+
+
+# ---- charts ----------------------------------------------------------------------------------
+
+
+def test_drawings_hold_statistics_of_reliability_and_ranks():
+    rng = np.random.default_rng(0)
+    bins = drawing(made_up.reliability(rng))["bins"]
+    assert [len(each["low"]) for each in bins] == [15] * 4
+    assert bins[0]["low"][0] is None  # an empty bin
+    assert 0 < bins[0]["low"][-1] < bins[0]["high"][-1] <= 1
+    series = [Series("a", [1.0], [1.0]), Series("b", [1.2], [1.2]), Series("c", [3.0], [3.0])]
+    chart = Chart("r", "R", "ranks", "", "", series, extra={"cd": 1.0, "sets": 9})
+    assert drawing(chart)["groups"] == [(0, 1)]
+
+
+# ---- bad input -------------------------------------------------------------------------------
+
+
+def test_a_folder_without_results_is_refused(tmp_path, capsys):
+    with pytest.raises(ValueError, match="softmargin reproduce run has written some, but .* none"):
+        results_page(tmp_path)
+    assert main(["reproduce", "report", "--out", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_results_of_another_version_are_refused_and_the_old_page_stays(tmp_path, capsys):
+    made_up.write_made_up(tmp_path, "x-1", made_up.outcome(1, charts=[]))
+    assert main(["reproduce", "report", "--out", str(tmp_path)]) in (0, None)
+    before = (tmp_path / "index.html").read_bytes()
+    (tmp_path / "x-1" / "numbers.json").write_text('{"format": 99}')
+    assert main(["reproduce", "report", "--out", str(tmp_path)]) == 2
+    assert "another version of softmargin" in capsys.readouterr().err
+    assert (tmp_path / "index.html").read_bytes() == before
+
+
+def test_a_result_in_the_wrong_folder_is_refused(tmp_path):
+    made_up.write_made_up(tmp_path, "x-1", made_up.outcome(1, charts=[]))
+    (tmp_path / "x-1").rename(tmp_path / "x-2")
+    with pytest.raises(ValueError, match="folder named by their id, but .*x-2.* those of 'x-1'"):
+        results_page(tmp_path)
