@@ -98,8 +98,11 @@ def _chart(seeds: Seeds, variant: str) -> Chart:
         x, y = (_short(each) for each in features[first["labels"] == k].T)
         series.append(Series(f"digit {k}", x, y))
     reach = np.linalg.norm(features, axis=1).max()
-    x, y = (_short(each) for each in (reach * _unit(weights)).T)
-    series.append(Series("directions of the class weights", x, y, dashed=True))
+    tips = reach * _unit(weights)
+    # from the origin to each tip, with a gap before the next
+    rays = np.stack([np.zeros_like(tips), tips, np.full_like(tips, np.nan)], axis=1)
+    x, y = (_short(each) for each in rays.reshape(-1, 2).T)
+    series.append(Series("class weights", x, y, dashed=True))
     return Chart(
         file_name("features", variant),
         f"Features of test images, {label(variant)}",
@@ -110,6 +113,7 @@ def _chart(seeds: Seeds, variant: str) -> Chart:
         note=f"{seeds.setting.scale.capitalize()} scale, {seeds.config['data']}, the first seed; "
         "at most 100 test images per class, the first ones; weights' directions on a circle "
         "around all of them.",
+        extra={"equal": 1.0},
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +72,7 @@ def train_together(
         evaluate_every: epochs between looks at the test rows; None for the end alone.
         parts: into how many parts the models are cut at least. More parts than threads cost more
             than they gain. Numbers may depend on it in their last digits, not on ``threads``.
-        threads: how many parts are trained side by side; by default the number of cores.
+        threads: how many parts are trained side by side; by default ``torch.get_num_threads()``.
         memory: bytes that one part may take; more models are cut into more parts.
         progress: called after every epoch of every part.
         watch: called with every model's scores as they come in, for early looks.
@@ -119,7 +118,7 @@ def train_together(
 
 def _threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return torch.get_num_threads()
     check_count("threads", threads, 1)
     return threads
 
