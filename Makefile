@@ -11,7 +11,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[lab,dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[lab,ray,dev]"
 	touch $@
 
 demo: $(READY)

@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        COMMANDS[options.command].run(options)
+        code = COMMANDS[options.command].run(options)
         sys.stdout.flush()
+        return code or 0
     except UsageError as error:
         print(f"softmargin {options.command}: {error}", file=sys.stderr)
         return BAD_INPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +19,15 @@ class UsageError(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: its line in the help, its arguments, and what it does."""
+    """A subcommand: its line in the help, its arguments, and what it does.
+
+    What it does may return an exit code, for an answer that is no and not a mistake.
+    """
 
     summary: str
     description: str
     declare: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], int | None]
 
 
 @contextmanager
@@ -32,6 +36,11 @@ def writing_to(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UsageError(
+                f"argument --out: the disk that {str(out)!r} is on is full: what is finished is "
+                "kept, and the same command goes on once there is space."
+            ) from None
         raise UsageError(
             "argument --out: must be a folder that can be written to, but "
             f"{str(out)!r} is not: {error.strerror or error}."

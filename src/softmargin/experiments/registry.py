@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
 from softmargin.experiments.experiment import Experiment
 
 # one module per group; each has a tuple EXPERIMENTS
-MODULES = ("theory", "mnist", "tabular")
+MODULES = ("theory", "mnist", "images", "tabular")
 PAPERS = ("GD", "LM", "AG")
 
 
@@ -33,6 +34,13 @@ def find(name: str) -> Experiment:
         f"ID must be one that softmargin reproduce list shows, such as {', '.join(close)}, "
         f"but got {name!r}."
     )
+
+
+def find_all(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of some ids, each once; ``["all"]`` stands for every one."""
+    if list(names) == ["all"]:
+        return list(experiments().values())
+    return [find(name) for name in dict.fromkeys(names)]
 
 
 def _natural(name: str) -> tuple[str, int]:

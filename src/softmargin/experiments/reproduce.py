@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from softmargin.data.errors import DownloadError, MissingDataError
@@ -11,12 +12,13 @@ from softmargin.data.registry import entry_of
 from softmargin.experiments.experiment import Cell, Experiment, Setting
 from softmargin.experiments.outcome import Outcome
 from softmargin.experiments.running import Report, Tally, run_cells
+from softmargin.experiments.selecting import Wanted, select
 from softmargin.experiments.statistics import require_spread
 from softmargin.experiments.store import CellStore
-from softmargin.experiments.write import write_index, write_result
+from softmargin.experiments.write import read_results, write_index, write_result
 
-Planned = Mapping[Experiment, Setting]
 Told = Callable[[Experiment, Outcome, Path], None]
+Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
 
 
 def plan(wanted: Sequence[Experiment], scale: str, seeds: int | None = None) -> dict[str, Setting]:
@@ -27,6 +29,17 @@ def plan(wanted: Sequence[Experiment], scale: str, seeds: int | None = None) -> 
             require_spread(seeds)
         settings[experiment.id] = experiment.setting(scale, seeds if experiment.spread else None)
     return settings
+
+
+def chosen_cells(
+    wanted: Sequence[Experiment], settings: Mapping[str, Setting], only: Wanted | None = None
+) -> dict[str, list[Cell]]:
+    """Return the cells of every experiment by id, those that ``only`` leaves."""
+    cells = {each.id: list(each.cells(settings[each.id])) for each in wanted}
+    if not only:
+        return cells
+    kept = {cell.key for cell in select([cell for own in cells.values() for cell in own], only)}
+    return {name: [cell for cell in own if cell.key in kept] for name, own in cells.items()}
 
 
 def check_data(cells: Sequence[Cell], scale: str) -> None:
@@ -42,24 +55,51 @@ def check_data(cells: Sequence[Cell], scale: str) -> None:
             raise MissingDataError(f"{error}{less}") from None
 
 
+def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
+    """Refuse a results folder that another version has written in another way."""
+    read_results(out)
+    store = CellStore(out)
+    for cell in cells:
+        store.check_format(cell)
+
+
 def reproduce(
     wanted: Sequence[Experiment],
     settings: Mapping[str, Setting],
     out: Path,
     *,
+    only: Wanted | None = None,
     jobs: int = 1,
+    runner: Runner | None = None,
     report: Report | None = None,
     tell: Told | None = None,
 ) -> Tally:
-    """Run what is not finished, then write the results of every experiment that is whole."""
+    """Run what is not finished, then write the results of every experiment that is whole.
+
+    Args:
+        wanted: the experiments.
+        settings: of each by id.
+        out: the folder of all results.
+        only: which cells to run, by their configuration; by default all.
+        jobs: how many cells at a time, in processes of their own.
+        runner: runs cells in another way, such as on a cluster.
+        report: told how far the cells are.
+        tell: told of every result that is written.
+
+    Returns:
+        How the cells went; ``missing`` says of every experiment that is not whole how many cells
+        are missing.
+    """
     store = CellStore(out)
-    cells = {each.id: list(each.cells(settings[each.id])) for each in wanted}
-    tally = run_cells([cell for some in cells.values() for cell in some], store, jobs, report)
+    chosen = chosen_cells(wanted, settings, only)
+    runner = runner or partial(_run_here, jobs=jobs)
+    tally = runner([cell for own in chosen.values() for cell in own], store, report)
     for experiment in wanted:
-        own = cells[experiment.id]
-        if not all(store.is_finished(cell) for cell in own):
-            continue
         setting = settings[experiment.id]
+        own = list(experiment.cells(setting))
+        if missing := sum(not store.is_finished(cell) for cell in own):
+            tally.missing[experiment.id] = missing, len(own)
+            continue
         outcome = experiment.conclude(setting, [(cell, store.result(cell)) for cell in own])
         folder = out / experiment.id
         seconds = sum(store.seconds(cell) for cell in own)
@@ -68,3 +108,9 @@ def reproduce(
             tell(experiment, outcome, folder)
     write_index(out)
     return tally
+
+
+def _run_here(
+    cells: Sequence[Cell], store: CellStore, report: Report | None, jobs: int = 1
+) -> Tally:
+    return run_cells(cells, store, jobs, report)

@@ -10,9 +10,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softmargin.experiments.experiment import Cell
-from softmargin.experiments.store import CellStore
+import torch
 
+from softmargin.experiments.experiment import Cell
+from softmargin.experiments.store import CellStore, is_full
+
+A_MINUTE = 60.0
 Report = Callable[["Tally"], None]
 
 
@@ -25,12 +28,14 @@ class Tally:
         skipped: those that were finished before.
         shares: how far each of the others is, from 0 to 1.
         failed: labels and errors of those that failed.
+        missing: by id of an experiment that is not whole, how many cells of how many are missing.
     """
 
     cells: Sequence[Cell]
     skipped: int = 0
     shares: dict[str, float] = field(default_factory=dict)
     failed: list[tuple[Cell, str]] = field(default_factory=list)
+    missing: dict[str, tuple[int, int]] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -62,19 +67,35 @@ class Tally:
 def run_cells(
     cells: Sequence[Cell], store: CellStore, jobs: int = 1, report: Report | None = None
 ) -> Tally:
-    """Run the cells that are not finished; one that fails does not stop the rest."""
-    unique = list({cell.key: cell for cell in cells}.values())
-    open_cells = [cell for cell in unique if not store.is_finished(cell)]
-    tally = Tally(unique, len(unique) - len(open_cells))
-    tally.shares = {cell.key: 0.0 for cell in open_cells}
-    # the longest first: the last ones to end are then short
-    open_cells.sort(key=lambda cell: -cell.seconds)
+    """Run the cells that are not finished; one that fails does not stop the rest.
+
+    A full disk does, since it would fail them all: it is raised, and the same call goes on later.
+    """
+    tally, open_cells = begin(cells, store)
     report = report or (lambda _: None)
     if jobs == 1 or len(open_cells) < 2:
         _one_by_one(open_cells, store, tally, report)
     else:
         _side_by_side(open_cells, store, tally, report, jobs)
     return tally
+
+
+def usual_jobs(cells: Sequence[Cell], store: CellStore) -> int:
+    """Return one process per core where there is more than a minute of work, otherwise one."""
+    _, open_cells = begin(cells, store)
+    work = sum(cell.seconds for cell in open_cells)
+    return max(1, min(torch.get_num_threads(), len(open_cells))) if work > A_MINUTE else 1
+
+
+def begin(cells: Sequence[Cell], store: CellStore) -> tuple[Tally, list[Cell]]:
+    """Return the tally of all cells, and those to run: once each, the longest first."""
+    unique = list({cell.key: cell for cell in cells}.values())
+    open_cells = [cell for cell in unique if not store.is_finished(cell)]
+    tally = Tally(unique, len(unique) - len(open_cells))
+    tally.shares = {cell.key: 0.0 for cell in open_cells}
+    # the last ones to end are then short
+    open_cells.sort(key=lambda cell: -cell.seconds)
+    return tally, open_cells
 
 
 def _one_by_one(cells: Sequence[Cell], store: CellStore, tally: Tally, report: Report) -> None:
@@ -88,6 +109,8 @@ def _one_by_one(cells: Sequence[Cell], store: CellStore, tally: Tally, report: R
         try:
             store.run(cell, tell)
         except Exception as error:
+            if is_full(error):
+                raise
             tally.failed.append((cell, f"{type(error).__name__}: {error}"))
         tell(1.0)
 
@@ -105,7 +128,7 @@ def _with_pool(
 ) -> list[Cell]:
     """Run cells in a pool of processes; return those to try again after a process has died."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, context, _share_cores, (jobs,)) as pool:
         running: dict[Future[None], Cell] = {
             pool.submit(_run, store.root, cell): cell for cell in cells
         }
@@ -118,6 +141,9 @@ def _with_pool(
                 if isinstance(error, BrokenProcessPool):
                     lost.append(cell)
                     continue
+                if error is not None and is_full(error):
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise error
                 if error is not None:
                     tally.failed.append((cell, f"{type(error).__name__}: {error}"))
                 tally.shares[cell.key] = 1.0
@@ -141,6 +167,11 @@ def _worth_retrying(lost: Sequence[Cell], store: CellStore, tally: Tally) -> lis
             mark.touch()
             again.append(cell)
     return again
+
+
+def _share_cores(jobs: int) -> None:
+    """Leave the other processes their cores: threads that fight are slower than one."""
+    torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
 
 
 def _run(root: Path, cell: Cell) -> None:

@@ -7,13 +7,16 @@ work itself keeps there, which are removed when it is finished.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import shutil
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +25,8 @@ from softmargin.experiments.work import find_work
 from softmargin.training.folder import RunFolder
 
 CELLS = ".cells"
+FORMAT = 1  # of a cell's files; those before it was written down are of the first
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CellStore:
@@ -41,9 +46,8 @@ class CellStore:
 
     def result(self, cell: Cell) -> Result:
         """Return the result of a finished cell."""
-        path = self.folder(cell).path
-        numbers = json.loads((path / "result.json").read_text(encoding="utf-8"))["numbers"]
-        arrays = {}
+        path, arrays = self.folder(cell).path, {}
+        numbers = self._stored(cell)["numbers"]
         if (path / "arrays.npz").exists():
             with np.load(path / "arrays.npz", allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
@@ -51,8 +55,12 @@ class CellStore:
 
     def seconds(self, cell: Cell) -> float:
         """Return how long a finished cell took."""
-        text = (self.folder(cell).path / "result.json").read_text(encoding="utf-8")
-        return float(json.loads(text)["seconds"])
+        return float(self._stored(cell)["seconds"])
+
+    def check_format(self, cell: Cell) -> None:
+        """Refuse a finished cell whose files another version has written in another way."""
+        if self.is_finished(cell):
+            self._stored(cell)
 
     def error(self, cell: Cell) -> str | None:
         """Return what a cell failed with, if it did."""
@@ -86,7 +94,8 @@ class CellStore:
                 result = find_work(cell.work)(cell.config, folder.path, tell)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
-                folder.write("error.txt", text)
+                with suppress(OSError):  # where not even this can be written, the error says why
+                    folder.write("error.txt", text)
                 raise
             self._keep(folder, result, time.monotonic() - started)
 
@@ -95,12 +104,32 @@ class CellStore:
             buffer = io.BytesIO()
             np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
             folder.write("arrays.npz", buffer.getvalue())
-        content = {"numbers": result.numbers, "seconds": round(seconds, 2)}
+        content = {"format": FORMAT, "numbers": result.numbers, "seconds": round(seconds, 2)}
         folder.write("result.json", json.dumps(content, indent=1, ensure_ascii=False))
         for path in folder.path.iterdir():  # checkpoints have served
             if path.is_dir():
                 shutil.rmtree(path)
         (folder.path / "progress").unlink(missing_ok=True)
+
+    def _stored(self, cell: Cell) -> dict[str, Any]:
+        path = self.folder(cell).path / "result.json"
+        try:
+            stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(
+                f"cells must have a readable result.json, but got {str(path)!r}: {error}."
+            ) from None
+        if (found := stored.get("format", 1)) != FORMAT:
+            raise ValueError(
+                f"cells must be of format {FORMAT}, but got format {found!r} in {str(path)!r}: it "
+                "is from another version of softmargin."
+            )
+        return stored
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that there is no space left, which no other cell would find either."""
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 class _Teller:
@@ -114,4 +143,5 @@ class _Teller:
             self.report(share)
         if (now := time.monotonic()) - self.told > 1:
             self.told = now
-            self.path.write_text(f"{share:.4f}")
+            with suppress(OSError):  # nobody's result hangs on it
+                self.path.write_text(f"{share:.4f}")

@@ -20,6 +20,8 @@ Work = Callable[[Mapping[str, Any], Path, Progress], Result]
 WORK = {
     "nothing": "softmargin.experiments.work:nothing",
     "mnist": "softmargin.experiments.mnist:train_seed",
+    "train": "softmargin.experiments.images:train_one",
+    "together": "softmargin.experiments.images:train_many",
     "table": "softmargin.experiments.tabular.uci:train_table",
     "depths": "softmargin.experiments.tabular.iris:train_depths",
     "angles": "softmargin.experiments.tabular.iris:train_angles",

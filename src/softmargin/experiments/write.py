@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import platform
@@ -59,7 +60,9 @@ def write_result(
     for chart in outcome.charts:
         files.write(f"{chart.name}.svg", standalone_svg(chart))
     files.write(PAGE, result_page(meta, outcome))
-    files.write(NUMBERS, dumps({"format": FORMAT, **meta, **outcome.as_dict()}) + "\n")
+    content = plain({**meta, **outcome.as_dict()})
+    content = {"format": FORMAT, "digest": digest(content), **content}
+    files.write(NUMBERS, dumps(content) + "\n")
     for name in outdated:
         (folder / f"{name}.svg").unlink(missing_ok=True)
 
@@ -81,7 +84,7 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
         )
     try:
         outcome = Outcome.from_dict(_with_nan(values))
-        parts = ("format", *outcome.as_dict())
+        parts = ("format", "digest", *outcome.as_dict())
         return {key: value for key, value in values.items() if key not in parts}, outcome
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -89,12 +92,25 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
         ) from None
 
 
-def write_index(results: Path) -> None:
-    """Write the page over all results in a folder, in the order of the papers."""
+def read_results(results: Path) -> list[tuple[dict[str, Any], Outcome]]:
+    """Read all results in a folder, in the order of the papers."""
     found = [read_result(path.parent) for path in results.glob(f"*/{NUMBERS}")]
     found.sort(key=lambda result: _order(result[0]["paper"], result[0]["id"]))
+    return found
+
+
+def write_index(results: Path) -> None:
+    """Write the page over all results in a folder, in the order of the papers."""
+    found = read_results(results)
     results.mkdir(parents=True, exist_ok=True)
     RunFolder(results).write(PAGE, index_page(found))
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Return a short hash of all numbers and words of a result, whatever the file looks like."""
+    rest = {key: value for key, value in content.items() if key not in ("format", "digest")}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,270 @@
+"""``softmargin reproduce`` as it is typed: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+from softmargin.cli import main
+from softmargin.experiments import registry
+from softmargin.experiments.experiment import Cell, Experiment, Setting
+from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
+
+Ran = tuple[int, str, str]
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> Ran:
+        try:
+            code = main(["reproduce", *arguments])
+        except SystemExit as end:
+            code = int(str(end.code))
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+def refused(ran: Ran, *words: str) -> None:
+    code, output, errors = ran
+    assert code == 2, errors
+    assert output == ""
+    assert len(errors.strip().splitlines()) == 1, errors
+    for word in ("softmargin reproduce", *words):
+        assert word in errors
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """Add an experiment of quick cells that have a β and a model."""
+
+    def cells(setting: Setting) -> list[Cell]:
+        return [
+            Cell("nothing", {"model": model, "beta": beta, "seed": seed}, f"{model} {beta} {seed}")
+            for model in ("resnet18", "vgg16")
+            for beta in (0.1, 1.0)
+            for seed in setting.seeds
+        ]
+
+    def conclude(setting: Setting, finished: Any) -> Outcome:
+        table = ResultTable("Cells", "", [Entry("all", "count", [float(len(finished))])])
+        return Outcome(Verdict("shown", f"{len(finished)} cells."), [table])
+
+    experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
+    known = {**registry.experiments(), experiment.id: experiment}
+    for place in ("registry.experiments", "verifying.experiments"):
+        monkeypatch.setattr(f"softmargin.experiments.{place}", lambda: known)
+    return experiment
+
+
+def test_only_runs_a_part_and_says_what_is_missing(
+    run: Run, made_up: Experiment, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path), "--scale", "smoke")
+    code, output, _ = run("run", "gd-tab99", "--only", "beta=0.10,model=vgg16", *out)
+    assert code == 0
+    assert output == "gd-tab99: 6 of its 8 cells are missing, so that nothing is concluded.\n"
+    assert not (tmp_path / "gd-tab99").exists()
+    _, output, _ = run("status", "--only", "model=vgg16", *out)
+    assert output.splitlines()[-1].split() == ["gd-tab99", "4", "2", "0", "50", "%"]
+    code, output, _ = run("run", "gd-tab99", "--only", "beta=1", *out)
+    assert "2 of its 8 cells are missing" in output
+    code, output, _ = run("run", "gd-tab99", "--only", "model=resnet18", *out)
+    assert code == 0
+    assert output.startswith("gd-tab99: shown. 8 cells.")
+    assert "2 of 4 cells were finished before." in output
+    assert run("verify", "--out", str(tmp_path))[:2] == (
+        0,
+        "gd-tab99: the same again from 8 cells\n",
+    )
+
+
+@pytest.mark.parametrize("action", ["run", "plan", "status"])
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ("gamma=1", ("--only", "'gamma'", "beta", "model")),
+        ("beta=7", ("--only", "beta", "0.1, 1", "'7'")),
+        ("beta", ("--only", "pairs such as")),
+    ],
+)
+def test_unknown_filters_are_refused(
+    run: Run,
+    made_up: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    action: str,
+    only: str,
+    words: tuple[str, ...],
+) -> None:
+    alone = {made_up.id: made_up}
+    monkeypatch.setattr("softmargin.experiments.registry.experiments", lambda: alone)
+    ids = () if action == "status" else (made_up.id,)
+    out = () if action == "plan" else ("--out", str(tmp_path / "out"))
+    refused(run(action, *ids, "--only", only, *out), *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_plan_shows_cells_steps_and_time(run: Run) -> None:
+    code, output, errors = run("plan", "gd-tab1", "gd-fig4", "gd-fig2", "--scale", "smoke")
+    assert (code, errors) == (0, "")
+    for words in (
+        "gd-tab1 at smoke scale: 2 cells, 1,360 steps of single networks",
+        "digits, confidences, seed 1  5 variants: fcnn widths 50-20 on digits, 8 epochs",
+        "nothing: theory",
+        "in all 3 cells",
+    ):
+        assert words in output
+    assert "parameters" not in output
+    refused(run("plan", "gd-tab"), "such as gd-tab", "'gd-tab'")
+    refused(run("plan", "gd-tab1", "--seeds", "1"), "seeds must be at least 2")
+
+
+def test_plan_of_paper_scale_lists_or_tries_out(run: Run) -> None:
+    only = ("--scale", "paper", "--only", "model=mobilenet_v1,data=cifar10,seed=0,beta=1")
+    code, listed, _ = run("plan", "gd-tab2", *only, "--no-dry-run")
+    assert code == 0
+    assert "GPU hours" in listed
+    assert "parameters" not in listed
+    code, tried, _ = run("plan", "gd-tab2", *only)
+    assert code == 0
+    assert "parameters" in tried
+    assert "GPU hours" in tried
+
+
+def test_paper_scale_without_gpu_or_data_says_what_it_would_take(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOFTMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("SOFTMARGIN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    out = ("--scale", "paper", "--out", str(tmp_path / "out"))
+    refused(
+        run("run", "gd-tab2", *out),
+        "cells that would take about",
+        "GPU hours",
+        "no GPU here",
+        "cifar10, cifar100",
+        "must be fetched",
+        "--yes",
+    )
+    assert not (tmp_path / "out").exists()
+    assert run("run", "gd-fig2", *out)[0] == 0  # theory needs neither
+
+
+def test_a_folder_of_another_version_is_refused_and_left_alone(
+    run: Run, made_up: Experiment, tmp_path: Path
+) -> None:
+    out = ("--scale", "smoke", "--out", str(tmp_path))
+    assert run("run", "gd-tab99", *out)[0] == 0
+    numbers = tmp_path / "gd-tab99" / "numbers.json"
+    whole = numbers.read_text(encoding="utf-8")
+    numbers.write_text(whole.replace('"format": 1', '"format": 7'), encoding="utf-8")
+    for action in (("run", "gd-fig2"), ("status",)):
+        refused(run(*action, *out), "format 7", "another version")
+    refused(run("verify", "--out", str(tmp_path)), "format 7", "another version")
+    assert not (tmp_path / "gd-fig2").exists()
+    numbers.write_text(whole, encoding="utf-8")
+    (first, *_) = sorted((tmp_path / ".cells").glob("*/result.json"))
+    cell = json.loads(first.read_text())
+    first.write_text(json.dumps({**cell, "format": 7}))
+    refused(run("run", "gd-tab99", *out), "cells must be of format 1", "format 7")
+    assert json.loads(first.read_text())["format"] == 7
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_full_disk_loses_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    out = ("--scale", "smoke", "--out", str(tmp_path / "out"))
+    sync, left = os.fsync, [4]
+
+    def full(descriptor: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, errors = run("run", "gd-fig2", "gd-fig7", "lm-fig4", *out, "--jobs", "1")
+    assert code == 2
+    assert errors.count("\n") == 1
+    assert "is full: what is finished is kept" in errors
+    assert list((tmp_path / "out").rglob("*.unfinished")) == []
+    finished = {path: path.read_bytes() for path in (tmp_path / "out").rglob("result.json")}
+    assert len(finished) == 2  # each of these cells writes two files
+    monkeypatch.setattr(os, "fsync", sync)
+    code, output, _ = run("run", "gd-fig2", "gd-fig7", "lm-fig4", *out, "--jobs", jobs)
+    assert code == 0
+    assert "2 of 3 cells were finished before." in output
+    assert all(path.read_bytes() == content for path, content in finished.items())
+    assert run("verify", "--out", str(tmp_path / "out"))[0] == 0
+
+
+def test_verify_ends_with_1_and_a_line_for_each_thing_changed(
+    run: Run, made_up: Experiment, tmp_path: Path
+) -> None:
+    assert run("run", "gd-tab99", "--scale", "smoke", "--out", str(tmp_path))[0] == 0
+    page = tmp_path / "gd-tab99" / "README.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("| all | 8.00 |", "| all | 9.00 |"), encoding="utf-8")
+    code, output, errors = run("verify", "gd-tab99", "--out", str(tmp_path))
+    assert (code, errors) == (1, "")
+    (line,) = output.splitlines()
+    assert line.startswith("gd-tab99: README.md, line ")
+    assert "table 'Cells', row 'all', column 'count'" in line
+    page.write_text(text, encoding="utf-8")
+    assert run("verify", "--out", str(tmp_path))[0] == 0
+    refused(run("verify", "gd-tab98", "--out", str(tmp_path)), "such as gd-tab99", "'gd-tab98'")
+    refused(run("verify", "--out", str(tmp_path / "none")), "--out", "folder with results")
+
+
+def test_the_same_id_and_seeds_give_the_same_numbers(run: Run, tmp_path: Path) -> None:
+    found = []
+    for name, jobs in (("first", "1"), ("second", "2")):
+        out = ("--scale", "smoke", "--jobs", jobs, "--out", str(tmp_path / name))
+        assert run("run", "gd-tab1", *out)[0] == 0
+        values = json.loads((tmp_path / name / "gd-tab1" / "numbers.json").read_text())
+        found.append({key: values[key] for key in ("verdict", "tables", "charts")})
+    assert found[0] == found[1]
+
+
+def test_a_cluster_that_does_not_answer_is_refused(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    out = ("--scale", "smoke", "--out", str(tmp_path))
+    refused(run("run", "gd-fig2", "--ray", "127.0.0.1:1", *out), "--ray", "'127.0.0.1:1'")
+
+
+def test_a_missing_ray_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    out = ("--scale", "smoke", "--out", str(tmp_path))
+    refused(run("run", "gd-fig2", "--ray", "local", *out), 'pip install "softmargin[lab,ray]"')
+
+
+@pytest.mark.ray
+def test_a_cluster_started_here_gives_the_same_results(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    found = []
+    for name, more in (("here", ()), ("ray", ("--ray", "local", "--jobs", "1"))):
+        command = [sys.executable, "-m", "softmargin.cli", "reproduce", "run", "ag-tab1", *more]
+        command += ["--scale", "smoke", "--out", str(tmp_path / name)]
+        # a process of its own: Ray keeps what it knows of a cluster as long as the process lives
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        values = json.loads((tmp_path / name / "ag-tab1" / "numbers.json").read_text())
+        found.append({key: values[key] for key in ("verdict", "tables", "charts")})
+    assert found[0] == found[1]
+    assert not (tmp_path / ".ray").exists(), "nothing is left in the home folder"
