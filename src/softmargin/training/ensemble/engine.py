@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from softmargin.diagnostics import ConfidenceRecorder
@@ -33,6 +34,9 @@ class Part(Stack):
         """Build all models from their seeds; ``x`` is (folds, samples, inputs), normalised."""
         super().__init__(block, x, shape, classes)
         self.plan = self._plan()
+        longest = max(len(stream.train) for stream in self.streams)
+        padded = [F.pad(s.train, (0, longest - len(s.train))) for s in self.streams]
+        self.rows = torch.stack(padded)
         self.rule = Rule(self.config.optimizer, self.config.momentum)
         self.slots = {
             name: [torch.zeros_like(p) for _ in range(self.rule.slots)]
@@ -45,6 +49,7 @@ class Part(Stack):
         }
         self.lrs = sorted({variant.lr for variant in self.variants})
         self.rates, self.decay, self.clip = self._factors()
+        self.alike = len(self.lrs) == 1 and len(set(self.totals)) == 1
         self.epoch = 0
         self.history: dict[str, list[Tensor]] = {}
         self.recorder = ConfidenceRecorder(x.shape[1], models=self.m * self.s) if record else None
@@ -82,11 +87,10 @@ class Part(Stack):
 
     def _orders(self) -> Tensor:
         """Return the rows of the next epoch in their order, (S, samples of the longest stream)."""
-        rows = torch.zeros(self.s, max(len(s.train) for s in self.streams), dtype=torch.int64)
-        for order, stream in zip(rows, self.streams, strict=True):
-            size = len(stream.train)
-            order[:size] = stream.train[order_of_epoch(stream.seed, self.epoch, size)]
-        return rows
+        longest = self.rows.shape[1]
+        orders = [order_of_epoch(s.seed, self.epoch, len(s.train)) for s in self.streams]
+        padded = [F.pad(each, (0, longest - len(each))) for each in orders]
+        return self.rows.gather(1, torch.stack(padded))
 
     def train_epoch(self) -> Iterator[Tensor]:
         """Take the steps of the next epoch; yield losses (M, S), NaN where a stream is done."""
@@ -94,14 +98,15 @@ class Part(Stack):
         for number, parts in enumerate(self.plan):
             steps = [self.epoch * count + number for count in self.steps]
             self.settings.go_to(steps)
+            rows = orders[:, number * batch : number * batch + parts[0][1]]
+            if parts[0][0] is None:
+                yield self._step(None, rows, steps)
+                continue
             losses = torch.full((self.m, self.s), torch.nan, dtype=self.x.dtype)
             for part, size in parts:
-                rows = orders[:, number * batch : number * batch + size]
-                if part is None:
-                    losses = self._step(None, rows, steps)
-                else:
-                    own = [steps[s] for s in part.tolist()]
-                    losses[:, part] = self._step(part, rows[part], own)
+                assert part is not None
+                own = [steps[s] for s in part.tolist()]
+                losses[:, part] = self._step(part, rows[part, :size], own)
             yield losses
         self.epoch += 1
         if self.recorder is not None:
@@ -201,9 +206,12 @@ class Part(Stack):
 
     def _now(self, part: Tensor | None, steps: Sequence[int]) -> tuple[Factor, Factor, Factor]:
         """Return learning rate, weight decay and step of every model, numbers where uniform."""
+        if self.alike:  # all streams take equally many steps, so they are at the same one
+            own_decay = self.decay if part is None else _of_part(self.decay, part)
+            return self.rates[self.lrs[0], self.totals[0]](steps[0]), own_decay, steps[0] + 1
         streams = range(self.s) if part is None else part.tolist()
         own = {(self.totals[s], step) for s, step in zip(streams, steps, strict=True)}
-        decay = self.decay if isinstance(self.decay, float) or part is None else self.decay[:, part]
+        decay = self.decay if part is None else _of_part(self.decay, part)
         if len(own) == 1 and len(self.lrs) == 1:
             ((total, step),) = own
             return self.rates[self.lrs[0], total](step), decay, step + 1
@@ -299,6 +307,10 @@ class Part(Stack):
 def _of(tensor: Tensor, name: str, part: Tensor) -> Tensor:
     """Return a copy of the streams that take part."""
     return tensor.index_select(0 if name == SHARED else 1, part)
+
+
+def _of_part(value: Factor, part: Tensor) -> Factor:
+    return value[:, part] if isinstance(value, Tensor) else value
 
 
 def _number(values: Tensor) -> Factor:

@@ -39,6 +39,7 @@ Watch = Callable[[int, dict[int, dict[str, float]]], None]
 """(epoch, scores by name of every model of a part by its number), called as they come in."""
 
 SAVE_EVERY = 20.0  # seconds between checkpoints
+WORTH_TWO = 8e6  # multiplications of a step, below which two threads get in each other's way
 MODELS = 400  # of one part: more would not fit the cache, and cost more each
 
 
@@ -50,7 +51,7 @@ def train_together(
     out: Path | None = None,
     record: bool = False,
     evaluate_every: int | None = 1,
-    parts: int = 2,
+    parts: int | None = None,
     threads: int | None = None,
     memory: float = 2e9,
     progress: Progress | None = None,
@@ -70,8 +71,9 @@ def train_together(
         out: a folder to keep checkpoints and results in. The same call goes on where it stopped.
         record: whether to record every training sample's confidence at every epoch.
         evaluate_every: epochs between looks at the test rows; None for the end alone.
-        parts: into how many parts the models are cut at least. More parts than threads cost more
-            than they gain. Numbers may depend on it in their last digits, not on ``threads``.
+        parts: into how many parts the models are cut at least; by default two where a step is
+            large enough to pay for it. Numbers may depend on it in their last digits, but not on
+            ``threads``.
         threads: how many parts are trained side by side; by default ``torch.get_num_threads()``.
         memory: bytes that one part may take; more models are cut into more parts.
         progress: called after every epoch of every part.
@@ -92,7 +94,8 @@ def train_together(
     """
     check_members(configs)
     threads = _threads(threads)
-    check_count("parts", parts, 1)
+    if parts is not None:
+        check_count("parts", parts, 1)
     check_number("memory", memory)
     if folds is not None and len(folds) != len(configs):
         raise ValueError(f"folds must hold one per model, {len(configs)}, but got {len(folds)}.")
@@ -137,11 +140,17 @@ def _normalised(samples: Tensor, blocks: Sequence[Block], config: TrainingConfig
     return torch.stack(folds)
 
 
-def _split(block: Block, shape: Sequence[int], x: Tensor, parts: int, memory: float) -> list[Block]:
+def _split(
+    block: Block, shape: Sequence[int], x: Tensor, parts: int | None, memory: float
+) -> list[Block]:
     """Cut a block into parts of equal size that fit in memory, whatever the machine."""
     config = block.variants[0]
     network = build_network(config, shape)
-    values = 6 * sum(p.numel() for p in network.parameters())
+    weights = sum(p.numel() for p in network.parameters())
+    if parts is None:
+        work = len(block.streams) * len(block.variants) * weights * config.batch
+        parts = 1 if work < WORTH_TWO else 2
+    values = 6 * weights
     values += 10 * config.batch * sum(p.shape[0] for p in network.parameters() if p.ndim > 1)
     most = max(1, min(MODELS, int(memory / (max(1, values) * x.element_size()))))
     streams, variants = len(block.streams), len(block.variants)

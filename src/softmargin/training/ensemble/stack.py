@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from softmargin.models import FCNN
 from softmargin.training.ensemble.heads import STACKED_HEADS
-from softmargin.training.ensemble.members import Block, build_network, kinds_of, make_parts
+from softmargin.training.ensemble.members import Block, build_network, kinds_of
 from softmargin.training.ensemble.scores import scores
 from softmargin.training.ensemble.settings import Settings
 
@@ -39,27 +40,29 @@ class Stack:
         self.totals = [config.epochs * steps for steps in self.steps]
         self.y = torch.stack([stream.y for stream in self.streams])
         self.base = torch.tensor([stream.fold for stream in self.streams])[:, None] * x.shape[1]
-        self.params = self._drawn(shape)
+        self.params = self._drawn(network)
         self.settings = Settings(self.kinds, self.variants, self.totals, x.dtype)
 
-    def _drawn(self, shape: Sequence[int]) -> Tensors:
-        """Return parameters, drawn as the trainer draws them."""
+    def _drawn(self, network: FCNN) -> Tensors:
+        """Return parameters, drawn as the trainer draws them: network, then head, from a seed."""
         drawn: dict[str, dict[tuple[int, int], Tensor]] = {}
         with torch.random.fork_rng(devices=[]):
             for s, stream in enumerate(self.streams):
                 # what torch.manual_seed does on the CPU, without a look at all other devices
                 torch.default_generator.manual_seed(stream.seed)
-                network = build_network(self.config, shape)
+                for layer in self.layers:
+                    network.get_submodule(layer).reset_parameters()  # type: ignore[operator]
                 after = torch.get_rng_state()
                 for number, kind in enumerate(self.kinds):
                     for m in kind.variants:
                         torch.set_rng_state(after)
-                        head = make_parts(self.variants[m], network.out_features, self.classes)[0]
-                        for name, p in head.named_parameters():
-                            drawn.setdefault(f"{number}.{name}", {})[m, s] = p.detach()
+                        kind.head.reset_parameters()
+                        for name, p in kind.head.named_parameters():
+                            drawn.setdefault(f"{number}.{name}", {})[m, s] = p.detach().clone()
                 for name, p in network.named_parameters():
+                    own = p.detach().clone()
                     for m in range(self.m):
-                        drawn.setdefault(name, {})[m, s] = p.detach()
+                        drawn.setdefault(name, {})[m, s] = own
         return {name: self._stacked(name, values) for name, values in drawn.items()}
 
     def _stacked(self, name: str, values: dict[tuple[int, int], Tensor]) -> Tensor:
