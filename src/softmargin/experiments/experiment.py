@@ -72,7 +72,8 @@ class Experiment:
     Attributes:
         id: such as ``"gd-tab1"``.
         title: what it shows, in a few words.
-        paper: ``"GD"`` (gradient decay), ``"LM"`` (large margin in softmax) or ``"AG"`` (ArcGrad).
+        paper: ``"GD"`` (gradient decay), ``"LM"`` (large margin in softmax), ``"AG"`` (ArcGrad) or
+            ``"SM"``, beyond the papers.
         where: the place in the paper, such as ``"Table 1"``.
         claim: what the paper concludes from it, in our words.
         cells: the work at a setting.

@@ -9,7 +9,12 @@ from typing import Any
 from softmargin.experiments.outcome import Entry, Outcome, ResultTable
 from softmargin.experiments.statistics import summary
 
-PAPERS = {"GD": "gradient decay", "LM": "large margin in softmax", "AG": "ArcGrad"}
+PAPERS = {
+    "GD": "gradient decay",
+    "LM": "large margin in softmax",
+    "AG": "ArcGrad",
+    "SM": "beyond the papers",
+}
 SCALES = {
     "smoke": "smoke: seconds, to prove that the path works",
     "desk": "desk: sized for two cores",
@@ -22,6 +27,7 @@ VERDICTS = {
     "shown": "a figure or theory with nothing to test beyond what its page checks",
     "path only": "too small a scale to say anything",
 }
+OURS = "SM"
 MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own
 LONGEST_OPEN = 8  # rows of intervals that are shown without a click
 SIGNIFICANT = 0.05
@@ -39,8 +45,8 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
     verdict = outcome.verdict
     parts = [
         f"# {meta['id']}: {meta['title']}",
-        f"{meta['where']} of the paper on {PAPERS[meta['paper']]} ({meta['paper']}).",
-        f"**The paper's claim.** {meta['claim']}",
+        _source(meta),
+        f"**{_whose(meta)} claim.** {meta['claim']}",
         f"**Verdict: {verdict.word}.** {verdict.sentence}",
         *([bullets(outcome.notes)] if outcome.notes else []),
     ]
@@ -55,6 +61,16 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
     parts += ["## Setup", grid(["", ""], _setup(meta, outcome)), "## Run it again"]
     parts += [f"```sh\n{meta['command']}\n```", _provenance(meta)]
     return "\n\n".join(parts) + "\n"
+
+
+def _whose(meta: Mapping[str, Any]) -> str:
+    return "Our" if meta["paper"] == OURS else "The paper's"
+
+
+def _source(meta: Mapping[str, Any]) -> str:
+    if meta["paper"] == OURS:
+        return f"Beyond the papers: from {meta['where']}."
+    return f"{meta['where']} of the paper on {PAPERS[meta['paper']]} ({meta['paper']})."
 
 
 def index_page(results: Iterable[tuple[Mapping[str, Any], Outcome]]) -> str:

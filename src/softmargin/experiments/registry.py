@@ -10,7 +10,7 @@ from softmargin.experiments.experiment import Experiment
 
 # one module per group; each has a tuple EXPERIMENTS
 MODULES = ("theory", "mnist", "images", "tabular")
-PAPERS = ("GD", "LM", "AG")
+PAPERS = ("GD", "LM", "AG", "SM")  # the last is this library itself
 
 
 def experiments() -> dict[str, Experiment]:

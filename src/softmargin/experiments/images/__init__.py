@@ -4,6 +4,7 @@ from softmargin.experiments.experiment import Experiment
 from softmargin.experiments.images import (
     ag_accuracy,
     ag_angles,
+    beyond,
     gd_accuracy,
     gd_calibration,
     gd_reliability,
@@ -21,6 +22,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *lm_comparison.EXPERIMENTS,
     *ag_accuracy.EXPERIMENTS,
     *ag_angles.EXPERIMENTS,
+    *beyond.EXPERIMENTS,
 )
 
 __all__ = ["EXPERIMENTS", "DryRun", "dry_run", "dry_runs", "train_many", "train_one"]

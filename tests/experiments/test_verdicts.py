@@ -1,0 +1,25 @@
+"""The page of verdicts says what the results say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from softmargin.experiments.verdicts import verdicts_page
+from softmargin.experiments.write import read_results
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = ROOT / "docs" / "verdicts.md"
+    assert page.read_text(encoding="utf-8") == verdicts_page(ROOT / "results")
+
+
+def test_every_result_has_its_line() -> None:
+    page = (ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    results = read_results(ROOT / "results")
+    assert results
+    for meta, outcome in results:
+        (line,) = [each for each in page.splitlines() if f"[{meta['id']}](" in each]
+        assert meta["claim"].replace("|", "\\|") in line
+        assert f"**{outcome.verdict.word}**" in line
