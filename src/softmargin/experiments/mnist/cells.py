@@ -34,7 +34,7 @@ RECIPE: Mapping[str, Any] = {
 SMOKE = {"data": "digits", "epochs": 8, "lr": 0.02}
 SMOKE_VARIANTS = ["5", "1", "0.1", "0.01", "0.01→0.1"]
 IN_TWO_DIMENSIONS = {"widths": [50, 20, 2], "last_activation": False, "features": True}
-EARLY = 20  # epochs
+EARLY = 40  # epochs
 SECONDS_PER_VARIANT = 15.0
 # with five seeds no exact paired test can give a p below 0.06
 SEEDS = {"smoke": 2, "desk": 8, "paper": 8}
