@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from softmargin.cli import main
 from softmargin.experiments.verdicts import verdicts_page
 from softmargin.experiments.write import read_results
 
@@ -23,3 +26,9 @@ def test_every_result_has_its_line() -> None:
         (line,) = [each for each in page.splitlines() if f"[{meta['id']}](" in each]
         assert meta["claim"].replace("|", "\\|") in line
         assert f"**{outcome.verdict.word}**" in line
+
+
+def test_the_results_in_the_repository_verify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "verify", "--out", str(ROOT / "results")]) == 0, (
+        capsys.readouterr().out
+    )
