@@ -183,6 +183,13 @@ def test_it_runs_as_a_module_and_without_greek_letters():
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_control_c_ends_in_one_line(tmp_path):
+    if interrupted(tmp_path / "first") == -signal.SIGINT:
+        # seen once in many hundreds of runs, under load: the interpreter was already leaving
+        assert interrupted(tmp_path / "second") == 130
+
+
+def interrupted(tmp_path):
+    tmp_path.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "softmargin.cli", "demo", "--seeds", "1000"],
         stdout=subprocess.PIPE,
@@ -199,8 +206,11 @@ def test_control_c_ends_in_one_line(tmp_path):
         output, errors = process.communicate(timeout=30)
     finally:
         process.kill()
+    if process.returncode == -signal.SIGINT:
+        return process.returncode
     assert process.returncode == 130
     assert output == ""
     assert errors.strip().splitlines()[-1] == "softmargin demo: interrupted."
     assert "Traceback" not in errors
     assert os.listdir(tmp_path / "softmargin-report") == []
+    return process.returncode

