@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -183,15 +184,10 @@ def test_it_runs_as_a_module_and_without_greek_letters():
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_control_c_ends_in_one_line(tmp_path):
-    if interrupted(tmp_path / "first") == -signal.SIGINT:
-        # seen once in many hundreds of runs, under load: the interpreter was already leaving
-        assert interrupted(tmp_path / "second") == 130
-
-
-def interrupted(tmp_path):
-    tmp_path.mkdir()
+    # the script, as a user types it: under "python -m", CPython ends with the signal instead of
+    # the exit code if the interrupt has passed through an exec() of a string, as in some imports
     process = subprocess.Popen(
-        [sys.executable, "-m", "softmargin.cli", "demo", "--seeds", "1000"],
+        [Path(sys.executable).with_name("softmargin"), "demo", "--seeds", "1000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -206,11 +202,8 @@ def interrupted(tmp_path):
         output, errors = process.communicate(timeout=30)
     finally:
         process.kill()
-    if process.returncode == -signal.SIGINT:
-        return process.returncode
     assert process.returncode == 130
     assert output == ""
     assert errors.strip().splitlines()[-1] == "softmargin demo: interrupted."
     assert "Traceback" not in errors
     assert os.listdir(tmp_path / "softmargin-report") == []
-    return process.returncode

@@ -199,6 +199,11 @@ def test_gaussian_head_is_a_gaussian_mixture():
     torch.testing.assert_close(
         head.likelihood_loss(x, ignored), head.likelihood_loss(x[kept], target[kept])
     )
+    assert head.added_loss(x, target) is None
+    head.likelihood = 0.1
+    torch.testing.assert_close(
+        head.added_loss(x, target), 0.1 * head.likelihood_loss(x, target), rtol=0, atol=0
+    )
 
 
 def adacos_step(head, x, target, scale):

@@ -65,6 +65,7 @@ KINDS: list[dict[str, Any]] = [
     {"head": "l_softmax", "head_options": {"k": 3, "anneal": 2.0}},
     {"head": "a_softmax", "head_options": {"k": 2}, "loss_options": {"beta": 2.0}},
     {"head": "gaussian"},
+    {"head": "gaussian", "head_options": {"likelihood": 0.1}},
     {"head": "simplex"},
     {"weight_decay": 0.01, "lr": 0.05},
     {"clip": 0.5},

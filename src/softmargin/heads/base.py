@@ -71,6 +71,10 @@ class Head(ModuleWithSettings):
         """Return the logits with a margin at ``index``, which keeps the class dimension."""
         return self.inference_logits(features)
 
+    def added_loss(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return a term that the head adds to any loss, or None, as most heads do."""
+        return None
+
     def extra_repr(self) -> str:
         """Show the sizes and the settings."""
         parts = [f"in_features={self.in_features}", f"num_classes={self.num_classes}"]

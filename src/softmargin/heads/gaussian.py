@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin._settings import NOT_NEGATIVE
+from softmargin._settings import NOT_NEGATIVE, Setting
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
@@ -25,14 +25,15 @@ class GaussianHead(Head):
               d_k = \tfrac12 (x - \mu_k)^\top \Lambda_k^{-1} (x - \mu_k)
 
     In training the target's distance is multiplied by 1 + α. The softmax of the logits of
-    inference is the posterior of the mixture. Add λ·:meth:`likelihood_loss` to the loss to keep
-    features near their means. The authors' growth of α is
-    :func:`softmargin.schedules.lgm_annealing`.
+    inference is the posterior of the mixture. To keep features near their means, add
+    :meth:`added_loss`, which is λ·:meth:`likelihood_loss`, to the loss; the trainer does so. The
+    authors' growth of α is :func:`softmargin.schedules.lgm_annealing`.
 
     Args:
         in_features: size of a feature vector, D.
         num_classes: number of classes, C.
         margin: α of at least 0.
+        likelihood: λ of at least 0, the weight of the likelihood term in :meth:`added_loss`.
         device: where the parameters are made.
         dtype: of which type they are.
 
@@ -42,13 +43,16 @@ class GaussianHead(Head):
     Example:
         >>> import torch
         >>> from softmargin.heads import GaussianHead
-        >>> head = GaussianHead(8, 3)
+        >>> head = GaussianHead(8, 3, likelihood=0.1)
         >>> x, target = torch.randn(5, 8), torch.tensor([0, 1, 2, 0, 1])
         >>> loss = torch.nn.functional.cross_entropy(head(x, target), target)
-        >>> loss = loss + 0.1 * head.likelihood_loss(x, target)
+        >>> loss = loss + head.added_loss(x, target)
     """
 
-    settings: ClassVar = {"margin": NOT_NEGATIVE}
+    settings: ClassVar = {
+        "margin": NOT_NEGATIVE,
+        "likelihood": Setting(inclusive=True, stored=False),
+    }
     needs_target = True
 
     def __init__(
@@ -57,12 +61,14 @@ class GaussianHead(Head):
         num_classes: int,
         *,
         margin: float | Tensor = 0.1,
+        likelihood: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
         self.margin = margin
+        self.likelihood = likelihood
 
     def make_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the means and the variances, empty."""
@@ -103,6 +109,12 @@ class GaussianHead(Head):
             apart = at_least_float32(features) - at_least_float32(self.weight)[rows]
             distance = 0.5 * (apart.square() * (-log_variance).exp()).sum(-1)
             return distance, 0.5 * log_variance.sum(-1)
+
+    def added_loss(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return λ·:meth:`likelihood_loss`, or None for λ = 0."""
+        if self.likelihood == 0:
+            return None
+        return self.likelihood * self.likelihood_loss(features, target)
 
     def log_likelihood(self, features: Tensor, target: Tensor) -> Tensor:
         """Return the log-density of each sample under its own class's Gaussian."""

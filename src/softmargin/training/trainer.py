@@ -131,6 +131,9 @@ class Objective(nn.Module):
         head = self.model.head
         logits = head(features, y)
         loss = self.loss(logits, y)
+        added = head.added_loss(features, y)
+        if added is not None:
+            loss = loss + added
         if self.center is not None:
             loss = loss + self.center(features, y)
         if self.recorded and head.needs_target:

@@ -18,7 +18,8 @@ CHOICES = {
     "A-Softmax": "k = 4, λ from 1000 to 5 in equal ratios over the first 30 % of all steps",
     "L-Softmax": "k = 4, λ from 1000 to 5 in equal ratios over the first 30 % of all steps",
     "center loss": "λ = 0.003 with running centres",
-    "LGM": "α from 0.1 to 0.3 over the first half, without the likelihood term",
+    "LGM": "α from 0.1 to 0.3 over the first half, likelihood term with λ = 0.01: with 0.1 "
+    "the free variances shrink faster than the classes part",
 }
 ANNEALED = ["head.anneal=geometric:1000:5:30%"]
 
@@ -81,7 +82,14 @@ SOFTMAX = Method("softmax")
 SUPER_SYMMETRY = Method("super-symmetry", {"head": "simplex"})
 HINGE = Method("hinge (14)", {"loss": "mean_hinge"})
 MODIFIED = Method("modified (15)", {"loss": "modified_softmax"})
-LGM = Method("LGM", {"head": "gaussian", "schedules": ["head.margin=linear:0.1:0.3:50%"]})
+LGM = Method(
+    "LGM",
+    {
+        "head": "gaussian",
+        "head_options": {"likelihood": 0.01},
+        "schedules": ["head.margin=linear:0.1:0.3:50%"],
+    },
+)
 L_SOFTMAX = Method("L-Softmax", {"head": "l_softmax", "schedules": ANNEALED})
 DIVERGENCES = {
     "D(u‖q)": "uniform_to_logits",

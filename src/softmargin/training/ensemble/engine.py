@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.training.batches import order_of_epoch
-from softmargin.training.ensemble.heads import STACKED_HEADS, own_rows
+from softmargin.training.ensemble.heads import STACKED_HEADS, added_loss, own_rows
 from softmargin.training.ensemble.losses import stacked_loss
 from softmargin.training.ensemble.members import Block, Kind
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
@@ -156,6 +156,9 @@ class Part(Stack):
                 scale[:, part] = of_head["scale"].view(-1, len(part))
             of_loss = self.settings_of(self.settings.loss[number], part, 1)
             loss = stacked_loss(kind.loss, z, index, of_loss)
+            added = added_loss(h, own, of_head, index)
+            if added is not None:
+                loss = loss + added
             if number in self.centers:
                 loss = loss + self._pull(number, part, h, index) * (of_loss["center"] / 2)
             values.append(loss.mean(1).view(len(kind.variants), -1))

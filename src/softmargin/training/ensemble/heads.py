@@ -132,12 +132,23 @@ def _gaussian(
     logits = torch.bmm(moved, weighted.mT) - 0.5 * squares
     if index is None:
         return logits
-    own = own_rows(log_variance, index)
+    distance, half_log_det = _distance(x, p, index)
+    return logits.scatter(-1, index, -(1 + s["margin"]) * distance - half_log_det)
+
+
+def _distance(x: Tensor, p: Tensors, index: Tensor) -> tuple[Tensor, Tensor]:
+    log_variance = own_rows(p["log_variance"], index)
     apart = x - own_rows(p["weight"], index)
-    distance = 0.5 * (apart.square() * (-own).exp()).sum(-1, keepdim=True)
-    return logits.scatter(
-        -1, index, -(1 + s["margin"]) * distance - 0.5 * own.sum(-1, keepdim=True)
-    )
+    distance = 0.5 * (apart.square() * (-log_variance).exp()).sum(-1, keepdim=True)
+    return distance, 0.5 * log_variance.sum(-1, keepdim=True)
+
+
+def added_loss(x: Tensor, p: Tensors, s: dict[str, Tensor], index: Tensor) -> Tensor | None:
+    """Return what :meth:`Head.added_loss` gives, per sample (K, B)."""
+    if "likelihood" not in s:
+        return None
+    distance, half_log_det = _distance(x, p, index)
+    return (s["likelihood"] * (distance + half_log_det)).squeeze(-1)
 
 
 def _simplex(

@@ -57,9 +57,8 @@ class Settings:
                 if parts[2] is not None:
                     self._set(loss, "center", len(kind.variants), place, parts[2].lam)
                 self._schedule(number, kind, place, variants[variant])
-            moves = any(each.kind == number and each.name == "tau" for each in self.moving)
-            if not moves and bool((loss.get("tau", torch.ones(1)) == 1).all()):
-                loss.pop("tau", None)  # dividing by 1 costs as much as dividing by 2
+            self._drop(number, loss, "tau", 1.0)
+            self._drop(number, head, "likelihood", 0.0)
             self.head.append(head)
             self.loss.append(loss)
         self.go_to([0] * len(totals))
@@ -71,6 +70,12 @@ class Settings:
         if name not in into:
             into[name] = torch.zeros(count, len(self.totals), dtype=self.dtype)
         into[name][place] = value
+
+    def _drop(self, kind: int, settings: dict[str, Tensor], name: str, neutral: float) -> None:
+        """Leave out what changes nothing: dividing by 1 costs as much as dividing by 2."""
+        moves = any(each.kind == kind and each.name == name for each in self.moving)
+        if name in settings and not moves and bool((settings[name] == neutral).all()):
+            del settings[name]
 
     def _schedule(self, number: int, kind: Kind, place: int, config: TrainingConfig) -> None:
         if not config.schedules:
