@@ -9,6 +9,7 @@ import torch
 
 from softmargin import data
 from softmargin.experiments.experiment import Result
+from softmargin.experiments.findings import Finding, banded, verdict
 from softmargin.experiments.mnist import (
     EXPERIMENTS,
     cells,
@@ -18,8 +19,8 @@ from softmargin.experiments.mnist import (
     table1,
     train_seed,
 )
-from softmargin.experiments.mnist.findings import Finding, step, verdict
-from softmargin.experiments.mnist.seeds import banded, compared_entries
+from softmargin.experiments.mnist.findings import step
+from softmargin.experiments.mnist.seeds import compared_entries
 from softmargin.experiments.mnist.training import training_config
 from softmargin.experiments.outcome import VERDICTS, Outcome
 from softmargin.experiments.statistics import summary

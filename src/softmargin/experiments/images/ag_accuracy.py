@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Floats, shown
 from softmargin.experiments.images import ag_numbers, desk, recipes, words
 from softmargin.experiments.images.charts import differences
 from softmargin.experiments.images.desk import COSINES, fewer
@@ -26,8 +27,6 @@ from softmargin.experiments.images.runs import (
     score_table,
 )
 from softmargin.experiments.images.tasks import Plan, Task, each
-from softmargin.experiments.mnist.findings import shown
-from softmargin.experiments.mnist.seeds import BAND, Floats
 from softmargin.experiments.outcome import Outcome
 from softmargin.report.charts import Chart
 

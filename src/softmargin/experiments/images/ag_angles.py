@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Floats, shown
 from softmargin.experiments.images import ag_numbers, desk, recipes, words
 from softmargin.experiments.images.ag_accuracy import DESK_RECIPE, RECIPE, SEEDS
 from softmargin.experiments.images.charts import bars
@@ -23,8 +24,6 @@ from softmargin.experiments.images.runs import (
     score_table,
 )
 from softmargin.experiments.images.tasks import Plan
-from softmargin.experiments.mnist.findings import shown
-from softmargin.experiments.mnist.seeds import BAND, Floats
 from softmargin.experiments.outcome import Outcome
 from softmargin.report.charts import Chart, Series
 

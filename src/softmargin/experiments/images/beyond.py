@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import Floats
 from softmargin.experiments.images import desk, recipes, words
 from softmargin.experiments.images.charts import bars
 from softmargin.experiments.images.findings import RULE, Finding, of_score, verdict
@@ -23,7 +24,6 @@ from softmargin.experiments.images.runs import (
     compared_table,
 )
 from softmargin.experiments.images.tasks import Plan, Task, each
-from softmargin.experiments.mnist.seeds import Floats
 from softmargin.experiments.outcome import Outcome
 
 NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower", factor=1.0)

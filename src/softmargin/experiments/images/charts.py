@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from softmargin.experiments.findings import Floats
 from softmargin.experiments.images.methods import Method
 from softmargin.experiments.images.runs import Key, Runs, Score, against
-from softmargin.experiments.mnist.seeds import Floats
 from softmargin.experiments.statistics import Comparison
 from softmargin.report.charts import Chart, Series
 

@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from softmargin.experiments.experiment import Setting
+from softmargin.experiments.findings import Finding, Floats, direction, interval, shown
+from softmargin.experiments.findings import verdict as verdict_of
 from softmargin.experiments.images.runs import Runs, Score, against
 from softmargin.experiments.images.tasks import Task
-from softmargin.experiments.mnist.findings import Finding, direction, interval, shown
-from softmargin.experiments.mnist.findings import verdict as verdict_of
-from softmargin.experiments.mnist.seeds import Floats
 from softmargin.experiments.outcome import Verdict
 
 __all__ = ["RULE", "Finding", "course", "lies", "of_score", "verdict"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Floats, banded
 from softmargin.experiments.images import desk, gd_numbers, recipes, words
 from softmargin.experiments.images.charts import bars
 from softmargin.experiments.images.findings import RULE, Finding, course, lies, of_score, verdict
@@ -27,7 +28,6 @@ from softmargin.experiments.images.runs import (
     score_table,
 )
 from softmargin.experiments.images.tasks import Plan, Task, each
-from softmargin.experiments.mnist.seeds import BAND, Floats, banded
 from softmargin.experiments.outcome import Outcome, ResultTable
 from softmargin.report.charts import Chart
 

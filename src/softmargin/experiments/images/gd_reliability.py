@@ -9,6 +9,7 @@ import torch
 
 from softmargin.calibration import bin_statistics, top_label
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Floats
 from softmargin.experiments.images import desk, recipes, words
 from softmargin.experiments.images.findings import RULE, Finding, course, lies, of_score, verdict
 from softmargin.experiments.images.gd_accuracy import BASELINE, FIVE, SEEDS, WARM
@@ -26,7 +27,6 @@ from softmargin.experiments.images.runs import (
     score_table,
 )
 from softmargin.experiments.images.tasks import Grid, Plan, Task
-from softmargin.experiments.mnist.seeds import BAND, Floats
 from softmargin.experiments.outcome import Outcome
 from softmargin.report.charts import Chart, Series
 

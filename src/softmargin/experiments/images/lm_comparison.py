@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Floats
 from softmargin.experiments.images import desk, lm_numbers, recipes, words
 from softmargin.experiments.images.charts import differences
 from softmargin.experiments.images.desk import MARGINS, fewer, polluted
@@ -29,7 +30,6 @@ from softmargin.experiments.images.runs import (
     score_table,
 )
 from softmargin.experiments.images.tasks import Plan
-from softmargin.experiments.mnist.seeds import BAND, Floats
 from softmargin.experiments.outcome import Outcome
 from softmargin.report.charts import Chart
 

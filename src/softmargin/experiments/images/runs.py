@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from softmargin.experiments.experiment import Finished, Result, Setting
+from softmargin.experiments.findings import Floats, banded
 from softmargin.experiments.images.methods import Method
 from softmargin.experiments.images.tasks import Grid, Plan, Task
-from softmargin.experiments.mnist.seeds import Floats, banded
 from softmargin.experiments.outcome import Entry, ResultTable
 from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap
 from softmargin.report.charts import Series

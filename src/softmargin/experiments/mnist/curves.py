@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Finding, direction, interval, shown, verdict
 from softmargin.experiments.mnist.cells import (
     BASELINE,
     OPEN_CHOICES,
@@ -17,24 +18,8 @@ from softmargin.experiments.mnist.cells import (
     confidence_cells,
     label,
 )
-from softmargin.experiments.mnist.findings import (
-    RULE,
-    Finding,
-    course,
-    direction,
-    interval,
-    shown,
-    step,
-    verdict,
-)
-from softmargin.experiments.mnist.seeds import (
-    BAND,
-    ByVariant,
-    Seeds,
-    against,
-    band,
-    compared_entries,
-)
+from softmargin.experiments.mnist.findings import RULE, course, step
+from softmargin.experiments.mnist.seeds import ByVariant, Seeds, against, band, compared_entries
 from softmargin.experiments.outcome import Outcome, ResultTable
 from softmargin.report.charts import Chart
 

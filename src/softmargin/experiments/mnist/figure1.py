@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import Finding, Floats, verdict
 from softmargin.experiments.mnist.cells import (
     FEATURE_BETAS,
     SMOKE_DEVIATION,
@@ -14,8 +15,8 @@ from softmargin.experiments.mnist.cells import (
     file_name,
     label,
 )
-from softmargin.experiments.mnist.findings import RULE, Finding, step, verdict
-from softmargin.experiments.mnist.seeds import ByVariant, Floats, Seeds, compared_entries
+from softmargin.experiments.mnist.findings import RULE, step
+from softmargin.experiments.mnist.seeds import ByVariant, Seeds, compared_entries
 from softmargin.experiments.outcome import Outcome, ResultTable
 from softmargin.report.charts import Chart, Series
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
+from softmargin.experiments.findings import BAND, Finding, Floats, banded, verdict
 from softmargin.experiments.mnist.cells import (
     OPEN_CHOICES,
     SEEDS,
@@ -16,15 +17,8 @@ from softmargin.experiments.mnist.cells import (
     file_name,
     label,
 )
-from softmargin.experiments.mnist.findings import RULE, Finding, step, verdict
-from softmargin.experiments.mnist.seeds import (
-    BAND,
-    ByVariant,
-    Floats,
-    Seeds,
-    banded,
-    compared_entries,
-)
+from softmargin.experiments.mnist.findings import RULE, step
+from softmargin.experiments.mnist.seeds import ByVariant, Seeds, compared_entries
 from softmargin.experiments.outcome import Outcome, ResultTable
 from softmargin.report.charts import Chart, Series
 

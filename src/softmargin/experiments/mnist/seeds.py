@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softmargin.experiments.experiment import Finished, Setting
+from softmargin.experiments.findings import Floats, banded
 from softmargin.experiments.mnist.cells import BASELINE, beta_of, label, present, setup
 from softmargin.experiments.outcome import Entry
-from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap, summary
+from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap
 from softmargin.report.charts import Series
 
-Floats = NDArray[np.float64]
 ByVariant = Mapping[str, Floats]
 
 
@@ -113,17 +112,3 @@ def band(variant: str, x: Sequence[float], curves: Floats) -> Series:
     series = banded(label(variant), x, curves)
     fields = {**vars(series), "beta": beta_of(variant), "dashed": "→" in variant}
     return Series(**fields)
-
-
-def banded(name: str, x: Sequence[float], curves: Floats, digits: int = 4) -> Series:
-    """Return the mean over seeds of curves (seeds, places), with its 95 % interval."""
-    found = [summary(values) for values in curves.T]
-    mean = [round(each.mean, digits) for each in found]
-    if len(curves) == 1:
-        return Series(name, list(x), mean)
-    low = [round(each.low, digits) for each in found if each.low is not None]
-    high = [round(each.high, digits) for each in found if each.high is not None]
-    return Series(name, list(x), mean, low, high)
-
-
-BAND = "lines are means over seeds, bands 95 % intervals of the mean (Student's t)"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.experiments.experiment import Cell, Experiment, Finished, Setting
+from softmargin.experiments.findings import Finding, verdict
 from softmargin.experiments.mnist.cells import (
     BASELINE,
     OPEN_CHOICES,
@@ -17,7 +18,7 @@ from softmargin.experiments.mnist.cells import (
     early_cells,
     label,
 )
-from softmargin.experiments.mnist.findings import RULE, Finding, course, step, verdict
+from softmargin.experiments.mnist.findings import RULE, course, step
 from softmargin.experiments.mnist.seeds import ByVariant, Seeds, compared_entries
 from softmargin.experiments.outcome import Outcome, ResultTable, Verdict
 from softmargin.report.charts import Chart, Series
