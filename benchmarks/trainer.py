@@ -15,7 +15,7 @@ import softmargin
 from benchmarks.timing import best_times, report
 from softmargin import data, heads, models
 from softmargin.training import RunFolder, TrainingConfig
-from softmargin.training.trainer import _Trainer
+from softmargin.training.trainer import Trainer
 
 CASES = {
     "fcnn 784-50-20-10, batch 100": ("fcnn", (1, 28, 28), 6000, 1.15),
@@ -60,7 +60,7 @@ def bare_epoch(model: str, dataset: data.Dataset) -> Callable[[], None]:
 def our_epoch(model: str, dataset: data.Dataset, folder: str) -> Callable[[], None]:
     """Return one epoch of the trainer."""
     config = TrainingConfig(model=model, lr=1e-3, epochs=10**6)
-    trainer = _Trainer(config, RunFolder(Path(folder)), "cpu", 0, 1, dataset)
+    trainer = Trainer(config, RunFolder(Path(folder)), "cpu", 0, 1, dataset)
 
     def run() -> None:
         trainer.one_epoch(trainer.objective, trainer.step // len(trainer.batches), None, None)

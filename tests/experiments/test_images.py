@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from smoke_runs import conclude_all, run_all
 
 from softmargin import data
 from softmargin.calibration import calibration_metrics
@@ -60,22 +61,12 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(store):
-    """Run every experiment at smoke scale, through the store that users' runs take."""
-    found = {}
-    for experiment in EXPERIMENTS:
-        own = experiment.cells(experiment.setting("smoke"))
-        for cell in own:
-            store.run(cell)
-        found[experiment.id] = [(cell, store.result(cell)) for cell in own]
-    return found
+    return run_all(EXPERIMENTS, store)
 
 
 @pytest.fixture(scope="module")
 def outcomes(finished):
-    return {
-        name: BY_ID[name].conclude(BY_ID[name].setting("smoke"), cells)
-        for name, cells in finished.items()
-    }
+    return conclude_all(EXPERIMENTS, finished)
 
 
 def keys(name, scale):

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from smoke_runs import conclude_all, run_all
 
 from softmargin import data
 from softmargin.experiments.experiment import Result
@@ -33,23 +34,12 @@ CONFIDENCE_IDS = ("gd-tab1", "gd-fig3", "gd-fig4", "gd-fig5")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Run every experiment at smoke scale, through the store that users' runs take."""
-    store = CellStore(tmp_path_factory.mktemp("results"))
-    found = {}
-    for experiment in EXPERIMENTS:
-        own = experiment.cells(experiment.setting("smoke"))
-        for cell in own:
-            store.run(cell)
-        found[experiment.id] = [(cell, store.result(cell)) for cell in own]
-    return found
+    return run_all(EXPERIMENTS, CellStore(tmp_path_factory.mktemp("results")))
 
 
 @pytest.fixture(scope="module")
 def outcomes(finished):
-    return {
-        name: BY_ID[name].conclude(BY_ID[name].setting("smoke"), cells)
-        for name, cells in finished.items()
-    }
+    return conclude_all(EXPERIMENTS, finished)
 
 
 @pytest.fixture(scope="module")

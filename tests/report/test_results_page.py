@@ -24,7 +24,7 @@ from softmargin.experiments.registry import experiments, find
 from softmargin.experiments.statistics import Comparison
 from softmargin.report.charts import Chart, Series
 from softmargin.report.result_charts import drawing
-from softmargin.report.result_tables import is_significant, table_view
+from softmargin.report.result_tables import table_view
 from softmargin.report.results import results_page, write_results_page
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -277,9 +277,9 @@ def test_direction_depends_on_what_is_better(better, word):
 
 def test_significance_is_that_after_correction():
     entry = Entry("a", "b", (1.0, 2.0), comparison=ABOVE, adjusted=0.2)
-    assert not is_significant(entry)
-    assert is_significant(replace(entry, adjusted=None))
-    assert not is_significant(replace(entry, comparison=None))
+    assert not entry.is_significant
+    assert replace(entry, adjusted=None).is_significant
+    assert not replace(entry, comparison=None).is_significant
 
 
 # ---- charts ----------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.experiments.outcome import Verdict
-from softmargin.experiments.statistics import Comparison, summary
+from softmargin.experiments.outcome import Entry, Verdict
+from softmargin.experiments.statistics import Comparison, holm, summary
 from softmargin.report.charts import Series
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,15 @@ def interval(comparison: Comparison, digits: int) -> str:
     """Return a paired difference and its interval."""
     low, high = (f"{end:+,.{digits}f}" for end in (comparison.low, comparison.high))
     return f"paired difference {comparison.difference:+,.{digits}f}, {low} to {high}"
+
+
+def adjusted(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with p-values after Holm's correction over all of them."""
+    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
+    return [
+        replace(each, adjusted=None if each.comparison is None else float(value))
+        for each, value in zip(entries, holm(p), strict=True)
+    ]
 
 
 def shown(values: Floats, digits: int) -> str:

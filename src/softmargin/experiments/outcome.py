@@ -11,6 +11,7 @@ from typing import Any
 from softmargin.experiments.statistics import Comparison, summary
 from softmargin.report.charts import Chart
 
+SIGNIFICANT = 0.05
 VERDICTS = ("holds", "holds in part", "does not hold", "shown", "path only")
 
 
@@ -45,6 +46,18 @@ class Entry:
     def sd(self) -> float | None:
         """The standard deviation over seeds, or None for one seed."""
         return summary(self.values).sd if len(self.values) > 1 else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation, or None for one seed or where a value is not finite."""
+        return self.sd if all(map(math.isfinite, self.values)) else None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it differs from its baseline, after Holm's correction where there is one."""
+        if self.comparison is None:
+            return False
+        return (self.comparison.p if self.adjusted is None else self.adjusted) < SIGNIFICANT
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from softmargin.experiments.outcome import Entry, Outcome, ResultTable
+from softmargin.experiments.outcome import SIGNIFICANT, Entry, Outcome, ResultTable
 from softmargin.experiments.statistics import summary
 
 PAPERS = {
@@ -30,7 +30,6 @@ VERDICTS = {
 OURS = "SM"
 MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own
 LONGEST_OPEN = 8  # rows of intervals that are shown without a click
-SIGNIFICANT = 0.05
 MARK = "†"
 NOTHING = "–"
 
@@ -111,12 +110,12 @@ def table_parts(table: ResultTable, seeds: int) -> list[str]:
         parts += ["The paper's:", _pivot(table, columns, by_place, "paper")]
     else:
         parts.append(_pivot(table, columns, by_place, "both"))
-    parts.append(_legend(table))
+    parts.append(caption(table))
     rows = [_interval_row(each, table.digits, seeds) for each in table.entries if _has_more(each)]
     if rows:
         headings = ["", "", "n", "mean [95 %]", "paper", "ours − paper"]
         headings += ["ours − baseline [interval]", "p", "p, Holm"]
-        more = grid(headings, rows, "llrrrrrrr") + "\n\n" + _methods(table, seeds)
+        more = grid(headings, rows, "llrrrrrrr") + "\n\n" + methods(table, seeds)
         if len(rows) > LONGEST_OPEN:
             more = (
                 f"<details>\n<summary>Intervals and differences</summary>\n\n{more}\n\n</details>"
@@ -176,8 +175,8 @@ def _cell(entry: Entry | None, digits: int, shown: str) -> str:
     theirs = _spread(entry.paper, entry.paper_sd, digits, as_printed=True)
     if shown == "paper":
         return theirs
-    mark = f" {MARK}" if _is_significant(entry) else ""
-    text = _spread(entry.mean, _sd(entry), digits) + mark
+    mark = f" {MARK}" if entry.is_significant else ""
+    text = _spread(entry.mean, entry.spread, digits) + mark
     return f"{text} (paper {theirs})" if shown == "both" and entry.paper is not None else text
 
 
@@ -190,37 +189,26 @@ def _spread(mean: float | None, sd: float | None, digits: int, *, as_printed: bo
     return text if sd is None else f"{text} ± {number(sd, digits)}"
 
 
-def _sd(entry: Entry) -> float | None:
-    return entry.sd if all(map(math.isfinite, entry.values)) else None
-
-
-def _is_significant(entry: Entry) -> bool:
-    if entry.comparison is None:
-        return False
-    p = entry.comparison.p if entry.adjusted is None else entry.adjusted
-    return p < SIGNIFICANT
-
-
-def _legend(table: ResultTable) -> str:
-    """Return what the cells are, in the words that this table needs."""
+def caption(table: ResultTable, arrows: str = "") -> str:
+    """Return what the cells are, in the words that this table needs; ``arrows`` explains marks."""
     sizes = sorted({len(each.values) for each in table.entries if len(each.values) > 1})
     said = []
     if sizes:
         said.append(f"Mean ± standard deviation of {' or '.join(map(str, sizes))} values.")
     if table.better:
         said.append(f"{table.better.capitalize()} is better.")
-    if any(_is_significant(each) for each in table.entries):
+    if any(each.is_significant for each in table.entries):
         holm = any(each.adjusted is not None for each in table.entries)
         after = " after Holm's correction" if holm else ""
-        said.append(f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}.")
+        said.append(f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}{arrows}.")
     return " ".join([*said, table.note]).strip()
 
 
 def _has_more(entry: Entry) -> bool:
-    return entry.comparison is not None or _sd(entry) is not None
+    return entry.comparison is not None or entry.spread is not None
 
 
-def _methods(table: ResultTable, seeds: int) -> str:
+def methods(table: ResultTable, seeds: int) -> str:
     """Return how the intervals and p-values were found."""
     found = dict.fromkeys(each.comparison.method for each in table.entries if each.comparison)
     said = [f"Difference from the baseline: {method}." for method in found]
@@ -231,7 +219,7 @@ def _methods(table: ResultTable, seeds: int) -> str:
 
 def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:
     mean = number(entry.mean, digits)
-    if len(entry.values) == seeds and _sd(entry) is not None:  # one per seed: independent
+    if len(entry.values) == seeds and entry.spread is not None:  # one per seed: independent
         over = summary(entry.values)
         mean += f" [{number(over.low, digits)}, {number(over.high, digits)}]"
     gap = None if entry.paper is None else entry.mean - entry.paper
@@ -242,11 +230,12 @@ def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:
         return [*cells, NOTHING, NOTHING, NOTHING]
     ends = f"[{number(found.low, digits)}, {number(found.high, digits)}]"
     difference = f"{number(found.difference, digits)} {ends}"
-    mark = f" {MARK}" if _is_significant(entry) else ""
-    return [*cells, difference, _p(found.p), _p(entry.adjusted) + mark]
+    mark = f" {MARK}" if entry.is_significant else ""
+    return [*cells, difference, p_value(found.p), p_value(entry.adjusted) + mark]
 
 
-def _p(value: float | None) -> str:
+def p_value(value: float | None) -> str:
+    """Return a p-value, or a dash where there is none."""
     if value is None or not math.isfinite(value):
         return NOTHING
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from softmargin.experiments.outcome import Entry, ResultTable
-from softmargin.experiments.pages import MARK, NOTHING, SIGNIFICANT, number
+from softmargin.experiments.pages import MARK, NOTHING, caption, methods, number, p_value
 from softmargin.experiments.statistics import summary
 
 IN_OVERVIEW = {"ours", "n", "paper"}
@@ -87,16 +87,10 @@ def table_view(table: ResultTable, seeds: int) -> TableView:
         details = None
     unit = f", {table.unit}" if table.unit else ""
     is_open = overview is None or len(table.entries) <= LONGEST_OPEN
-    caption, methods = _caption(table), _methods(table, seeds)
-    return TableView(f"{table.title}{unit}", caption, overview, details, methods, is_open)
-
-
-def is_significant(entry: Entry) -> bool:
-    """Whether a number differs from its baseline, after Holm's correction where there is one."""
-    if entry.comparison is None:
-        return False
-    p = entry.comparison.p if entry.adjusted is None else entry.adjusted
-    return p < SIGNIFICANT
+    said = caption(table, "; ↑ above, ↓ below")
+    return TableView(
+        f"{table.title}{unit}", said, overview, details, methods(table, seeds), is_open
+    )
 
 
 def _by_place(table: ResultTable, rows: Sequence[str], columns: Sequence[str]) -> Grid:
@@ -124,7 +118,7 @@ def _one_by_one(table: ResultTable, seeds: int) -> Grid:
     """Return one row for each number; what no row has is left out."""
 
     def interval(table: ResultTable, entry: Entry) -> Cell:
-        if len(entry.values) != seeds or _sd(entry) is None:  # folds are not independent
+        if len(entry.values) != seeds or entry.spread is None:  # folds are not independent
             return Cell(NOTHING)
         over = summary(entry.values)
         return _range(over.low, over.high, table.digits)
@@ -157,7 +151,7 @@ def _has_something(cell: Cell) -> bool:
 
 
 def _ours(table: ResultTable, entry: Entry) -> Cell:
-    sd = _sd(entry)
+    sd = entry.spread
     spread = "" if sd is None else f" ± {_number(sd, table.digits)}"
     return _value(entry.mean, table.digits, spread)
 
@@ -191,7 +185,7 @@ def _mark(table: ResultTable, entry: Entry) -> Cell:
     found = entry.comparison
     if found is None:
         return Cell("")
-    if not is_significant(entry):
+    if not entry.is_significant:
         return Cell("no", 0)
     up = found.difference > 0
     word = {"higher": "better" if up else "worse", "lower": "worse" if up else "better"}
@@ -213,40 +207,11 @@ def _range(low: float | None, high: float | None, digits: int) -> Cell:
 
 
 def _p(value: float | None) -> Cell:
-    if value is None or not math.isfinite(value):
-        return Cell(NOTHING)
-    return Cell("< 0.001" if value < 0.001 else f"{value:.3f}", value)
-
-
-def _sd(entry: Entry) -> float | None:
-    return entry.sd if all(map(math.isfinite, entry.values)) else None
+    there = value is not None and math.isfinite(value)
+    return Cell(p_value(value), value if there else None)
 
 
 def _number(value: float, digits: int) -> str:
     """Return a number with the sign that goes with digits; what rounds to 0 has none."""
     text = number(value, digits).replace("-", "−")
     return text if any(digit in text for digit in "123456789") else text.removeprefix("−")
-
-
-def _caption(table: ResultTable) -> str:
-    """Return what the cells are, in the words that this table needs."""
-    sizes = sorted({len(each.values) for each in table.entries if len(each.values) > 1})
-    said = [f"Mean ± standard deviation of {' or '.join(map(str, sizes))} values."] if sizes else []
-    if table.better:
-        said.append(f"{table.better.capitalize()} is better.")
-    if any(is_significant(each) for each in table.entries):
-        holm = any(each.adjusted is not None for each in table.entries)
-        after = " after Holm's correction" if holm else ""
-        said.append(
-            f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}; ↑ above, ↓ below."
-        )
-    return " ".join([*said, table.note]).strip()
-
-
-def _methods(table: ResultTable, seeds: int) -> str:
-    """Return how intervals and p-values were found."""
-    found = dict.fromkeys(each.comparison.method for each in table.entries if each.comparison)
-    said = [f"Difference from the baseline: {method}." for method in found]
-    if any(len(each.values) == seeds > 1 for each in table.entries):
-        said.insert(0, "95 % interval of a mean: Student's t over seeds.")
-    return " ".join(said)

@@ -67,13 +67,13 @@ def train(
     folder = RunFolder(out)
     with processes() as (rank, world):
         if rank > 0:
-            return _Trainer(config, folder, device, rank, world, dataset).run(None, progress)
+            return Trainer(config, folder, device, rank, world, dataset).run(None, progress)
         with folder.locked():
             writer = _writer(out) if tensorboard else None
             folder.check(config)
             if (result := folder.result()) is not None and world == 1:
                 return result
-            trainer = _Trainer(config, folder, device, rank, world, dataset)
+            trainer = Trainer(config, folder, device, rank, world, dataset)
             trainer.writer = writer
             folder.freeze(config)  # only now: what could not be built must not be frozen
             return trainer.run(checkpoint_steps, progress)
@@ -142,7 +142,7 @@ class Objective(nn.Module):
         return loss, logits.detach()
 
 
-class _Trainer:
+class Trainer:
     """One run in one process."""
 
     def __init__(
@@ -154,6 +154,7 @@ class _Trainer:
         world: int,
         dataset: data.Dataset | None,
     ) -> None:
+        """Build everything from the seed; nothing is trained yet."""
         self.config, self.folder, self.rank, self.world = config, folder, rank, world
         self.device = find_device(device)
         self.dataset = dataset = _prepared_data(config, dataset)

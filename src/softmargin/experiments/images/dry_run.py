@@ -26,7 +26,7 @@ from softmargin.experiments.images.tasks import ONE
 from softmargin.experiments.images.training import training_config
 from softmargin.models import parameter_count
 from softmargin.training import RunFolder
-from softmargin.training.trainer import _Trainer
+from softmargin.training.trainer import Trainer
 
 BATCH = 4
 LARGE_BATCH = 2  # of pictures of 224 by 224; batch normalisation needs two
@@ -88,7 +88,7 @@ def _tried(text: str) -> DryRun:
     tried = replace(config, batch=batch, epochs=1, fraction=None, pollute=0.0)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        trainer = _Trainer(tried, RunFolder(Path(folder)), "cpu", 0, 1, images)
+        trainer = Trainer(tried, RunFolder(Path(folder)), "cpu", 0, 1, images)
         trainer.objective.train()
         losses = tuple(
             float(trainer.one_step(trainer.objective, x, y, chosen))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from softmargin.experiments.experiment import Finished, Result, Setting
-from softmargin.experiments.findings import Floats, banded
+from softmargin.experiments.findings import Floats, adjusted, banded
 from softmargin.experiments.images.methods import Method
 from softmargin.experiments.images.tasks import Grid, Plan, Task
 from softmargin.experiments.outcome import Entry, ResultTable
-from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap
+from softmargin.experiments.statistics import Comparison, paired_bootstrap
 from softmargin.report.charts import Series
 
 Key = tuple[str, str]
@@ -199,15 +199,6 @@ def against(a: Floats, b: Floats) -> Comparison | None:
     if len(a) != len(b) or len(a) < 2 or not np.isfinite([a, b]).all():
         return None
     return paired_bootstrap(a, b, seed=0)
-
-
-def adjusted(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries with p-values after Holm's correction over all of them."""
-    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
-    return [
-        replace(each, adjusted=None if each.comparison is None else float(value))
-        for each, value in zip(entries, holm(p), strict=True)
-    ]
 
 
 def file_name(stem: str, task: Task) -> str:

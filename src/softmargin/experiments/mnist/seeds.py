@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from softmargin.experiments.experiment import Finished, Setting
-from softmargin.experiments.findings import Floats, banded
+from softmargin.experiments.findings import Floats, adjusted, banded
 from softmargin.experiments.mnist.cells import BASELINE, beta_of, label, present, setup
 from softmargin.experiments.outcome import Entry
-from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap
+from softmargin.experiments.statistics import Comparison, paired_bootstrap
 from softmargin.report.charts import Series
 
 ByVariant = Mapping[str, Floats]
@@ -88,23 +88,7 @@ def compared_entries(
                     comparison=against(values, variant) if other else None,
                 )
             )
-    return _adjusted(entries)
-
-
-def _adjusted(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with p-values after Holm's correction."""
-    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
-    return [
-        Entry(
-            each.row,
-            each.column,
-            each.values,
-            paper=each.paper,
-            comparison=each.comparison,
-            adjusted=None if each.comparison is None else float(adjusted),
-        )
-        for each, adjusted in zip(entries, holm(p), strict=True)
-    ]
+    return adjusted(entries)
 
 
 def band(variant: str, x: Sequence[float], curves: Floats) -> Series:
