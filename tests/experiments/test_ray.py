@@ -88,11 +88,13 @@ class Cluster:
     """A running cluster, and what a driver needs to be let in."""
 
     address: str
+    client: str
     environment: dict[str, str]
 
-    def start(self, out: Path, *options: str) -> subprocess.Popen[str]:
+    def start(self, out: Path, *options: str, client: bool = False) -> subprocess.Popen[str]:
         code = "import sys, test_ray; test_ray.drive(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, self.address, str(out), *options]
+        address = self.client if client else self.address
+        command = [sys.executable, "-c", code, address, str(out), *options]
         out.parent.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True)
 
@@ -100,11 +102,13 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a cluster whose workers can import this file."""
-    with socket.socket() as free:
+    with socket.socket() as free, socket.socket() as other:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        other.bind(("127.0.0.1", 0))
+        port, client = free.getsockname()[1], other.getsockname()[1]
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"]
-    command += [f"--port={port}", "--num-cpus=2", "--include-dashboard=false"]
+    command += [f"--port={port}", f"--ray-client-server-port={client}"]
+    command += ["--num-cpus=2", "--include-dashboard=false"]
     command += ["--object-store-memory=100000000", "--disable-usage-stats"]
     environment = {name: value for name, value in os.environ.items() if name not in AUTHENTICATION}
     environment |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
@@ -120,7 +124,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)
         check_answers(f"127.0.0.1:{port}")
-        yield Cluster(f"127.0.0.1:{port}", environment)
+        yield Cluster(f"127.0.0.1:{port}", f"ray://127.0.0.1:{client}", environment)
     finally:
         head.terminate()  # with --block it takes its own processes with it, and no others
         head.wait(timeout=120)
@@ -180,11 +184,13 @@ def test_a_killed_driver_loses_nothing(cluster: Cluster, tmp_path: Path) -> None
 
 
 @pytest.mark.ray
+@pytest.mark.parametrize("client", [False, True])
 def test_a_worker_that_does_not_see_the_folder_sends_its_files(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, client: bool
 ) -> None:
     out = tmp_path / "out"
-    assert ended(cluster.start(out, "blind")) == [["fails", "RuntimeError: it was asked to"]]
+    driver = cluster.start(out, "blind", client=client)
+    assert ended(driver) == [["fails", "RuntimeError: it was asked to"]]
     failing = Cell(WORK, {"seed": 9, "fail": True}, "fails")
     assert "it was asked to" in (CellStore(out).error(failing) or "")
     assert not (tmp_path / "not-there").exists()
