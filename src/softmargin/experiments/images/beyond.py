@@ -6,9 +6,10 @@ The gradient-decay paper leaves both for later.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from softmargin.experiments.experiment import Experiment, Finished, Setting
-from softmargin.experiments.findings import Floats
+from softmargin.experiments.findings import Floats, banded
 from softmargin.experiments.images import desk, recipes, words
 from softmargin.experiments.images.charts import bars
 from softmargin.experiments.images.findings import RULE, Finding, of_score, verdict
@@ -25,6 +26,7 @@ from softmargin.experiments.images.runs import (
 )
 from softmargin.experiments.images.tasks import Plan, Task, each
 from softmargin.experiments.outcome import Outcome
+from softmargin.report.charts import Chart
 
 NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower", factor=1.0)
 SEEDS = {"smoke": 2, "desk": 5, "paper": 3}
@@ -52,6 +54,7 @@ PLAIN = betas(1, *LARGE)
 COMPENSATED = tuple(compensated(value) for value in LARGE)
 RIVALS = (smoothed(0.05), smoothed(0.1), focal(1), focal(3))
 EVERYTHING = (*PLAIN, *COMPENSATED, *RIVALS)
+COLOURS = {method.name: method.beta for method in EVERYTHING}
 PART = {**desk.TEN_THOUSAND, "held_out": 2000}
 TOGETHER = desk.connected(
     *("CIFAR-10, ways to calibration", "cifar10", desk.FITTED, PART, EVERYTHING),
@@ -83,7 +86,7 @@ def conclude_calibration(setting: Setting, finished: Finished) -> Outcome:
     runs = Runs(setting, finished, PLAN_CALIBRATION)
     (task,) = runs.tasks
     values = {score: _values(runs, task, score) for score in (ACCURACY, ECE, NLL)}
-    for score in (ECE, NLL):
+    for score in values:
         for name, kind in SCALINGS.items():
             scaled = runs.numbers(task, BASELINE, "scaled", kind, score.path[-1])
             values[score][task.name, name] = score.factor * scaled
@@ -93,7 +96,24 @@ def conclude_calibration(setting: Setting, finished: Finished) -> Outcome:
         of_score(runs, ECE, task, ("β = 20", "focal, γ = 3"), -1),
         of_score(runs, NLL, task, ("β = 20", BASELINE), -1),
     ]
-    return _outcome(runs, values, found)
+    outcome = _outcome(runs, values, found)
+    return replace(outcome, charts=[_trade(runs, values), *outcome.charts])
+
+
+def _trade(runs: Runs, values: Mapping[Score, Mapping[Key, Floats]]) -> Chart:
+    """Draw the calibration error of every way against its accuracy."""
+    series = []
+    for key, errors in values[ECE].items():
+        accuracy = float(values[ACCURACY][key].mean())
+        point = banded(key[1], [accuracy], errors[:, None])
+        series.append(replace(point, beta=COLOURS.get(key[1])))
+    return Chart(
+        "accuracy-and-calibration",
+        "Calibration error against accuracy: right and low is better",
+        *("points", "top-1 accuracy (%)", "ECE"),
+        series,
+        note=f"{runs.note}; means over seeds, with 95 % intervals of the mean ECE (Student's t).",
+    )
 
 
 def _values(runs: Runs, task: Task, score: Score) -> dict[Key, Floats]:
@@ -107,8 +127,7 @@ def _outcome(
         compared_table(runs, score, own, lambda key: (key[0], BASELINE), {}, "")
         for score, own in values.items()
     ]
-    colours = {method.name: method.beta for method in EVERYTHING}
-    charts = [bars(runs, score, own, colours) for score, own in values.items()]
+    charts = [bars(runs, score, own, COLOURS) for score, own in values.items()]
     notes = [RULE]
     return Outcome(verdict(runs.setting, found), tables, charts, notes, runs.setup)
 
