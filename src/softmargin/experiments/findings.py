@@ -38,6 +38,8 @@ def verdict(scale: str, findings: Sequence[Finding]) -> Verdict:
     word = "holds in part" if agreeing else "does not hold"
     if agreeing == len(findings):
         word = "holds"
+    elif len(parts["left open"]) == len(findings):
+        word = "left open"
     return Verdict(word, f"{told[0].upper()}{told[1:]}.")
 
 

@@ -12,7 +12,14 @@ from softmargin.experiments.statistics import Comparison, summary
 from softmargin.report.charts import Chart
 
 SIGNIFICANT = 0.05
-VERDICTS = ("holds", "holds in part", "does not hold", "shown", "path only")
+VERDICTS = {
+    "holds": "the claim was tested and stands",
+    "holds in part": "some of it stands; the page says what does not",
+    "does not hold": "the claim was tested and failed",
+    "left open": "the differences are within the spread over seeds, either way",
+    "shown": "a figure or theory with nothing to test beyond what its page checks",
+    "path only": "too small a scale to say anything",
+}
 
 
 @dataclass(frozen=True)

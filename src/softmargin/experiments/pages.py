@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from softmargin.experiments.outcome import SIGNIFICANT, Entry, Outcome, ResultTable
+from softmargin.experiments.outcome import SIGNIFICANT, VERDICTS, Entry, Outcome, ResultTable
 from softmargin.experiments.statistics import summary
 
 PAPERS = {
@@ -19,13 +19,6 @@ SCALES = {
     "smoke": "smoke: seconds, to prove that the path works",
     "desk": "desk: sized for two cores",
     "paper": "paper: the recipe as printed",
-}
-VERDICTS = {
-    "holds": "the claim was tested and stands",
-    "holds in part": "some of it stands; the page says what does not",
-    "does not hold": "the claim was tested and failed",
-    "shown": "a figure or theory with nothing to test beyond what its page checks",
-    "path only": "too small a scale to say anything",
 }
 OURS = "SM"
 MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own

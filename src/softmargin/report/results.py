@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from softmargin.experiments.experiment import Experiment
-from softmargin.experiments.outcome import Outcome
-from softmargin.experiments.pages import PAPERS, SCALES, VERDICTS
+from softmargin.experiments.outcome import VERDICTS, Outcome
+from softmargin.experiments.pages import PAPERS, SCALES
 from softmargin.experiments.registry import experiments
 from softmargin.experiments.write import NUMBERS, read_result
 from softmargin.report.page import write_atomically
@@ -31,6 +31,7 @@ SIGNS = {
     "holds": "✓",
     "holds in part": "◐",
     "does not hold": "✗",
+    "left open": "?",
     "shown": "◇",
     "path only": "…",
     NOT_RUN: "–",

@@ -76,10 +76,9 @@ def best_of_all(runs: Runs, score: Score, task: Task) -> Finding:
     """Find whether no other method has a higher mean than ArcGrad."""
     found = {method.name: score.of(runs, task, method) for method in ARC_GRAD_METHODS}
     best = max(found, key=lambda name: float(np.nan_to_num(found[name], nan=-1.0).mean()))
-    text = (
-        f"on {task.name}, the highest mean is that of {best} with {shown(found[best], 2)} % "
-        f"({ARC_GRAD.name} has {shown(found[ARC_GRAD.name], 2)} %)"
-    )
+    text = f"on {task.name}, the highest mean is that of {best} with {shown(found[best], 2)} %"
+    if best != ARC_GRAD.name:
+        text += f" ({ARC_GRAD.name} has {shown(found[ARC_GRAD.name], 2)} %)"
     return Finding(text, best == ARC_GRAD.name)
 
 

@@ -79,10 +79,10 @@ def _smallest(values: dict[tuple[str, str], Floats]) -> Finding:
     title = TITLES["wc_intra"]
     found = in_row(values, title)
     least = min(found, key=lambda name: float(np.nan_to_num(found[name], nan=9.0).mean()))
-    text = (
-        f"the smallest angle from centre to weight is that of {least} with "
-        f"{shown(found[least], 2)} rad ({ARC_GRAD.name} has {shown(found[ARC_GRAD.name], 2)})"
-    )
+    text = f"the smallest angle from centre to weight is that of {least}"
+    text += f" with {shown(found[least], 2)} rad"
+    if least != ARC_GRAD.name:
+        text += f" ({ARC_GRAD.name} has {shown(found[ARC_GRAD.name], 2)})"
     return Finding(text, least == ARC_GRAD.name)
 
 

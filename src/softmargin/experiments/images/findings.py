@@ -24,7 +24,7 @@ RULE = (
     "One value is called above or below another where the 95 % bootstrap interval of the paired "
     "difference over seeds leaves out 0, which for three seeds means that all three differences "
     "have one sign; otherwise the finding is left open. The claim holds if all findings agree "
-    "with it, holds in part if some do, and does not hold if none does."
+    "with it, holds in part if some do, does not hold if none does, and is left open if all are."
 )
 
 
