@@ -21,7 +21,7 @@ import made_up_results as made_up
 from softmargin.cli import main
 from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
 from softmargin.experiments.registry import experiments, find
-from softmargin.experiments.statistics import Comparison
+from softmargin.experiments.statistics import Comparison, paired_bootstrap
 from softmargin.report.charts import Chart, Series
 from softmargin.report.result_charts import drawing
 from softmargin.report.result_tables import table_view
@@ -249,7 +249,18 @@ def test_one_line_has_everything_about_a_number():
         "< 0.001",
         "better",
     ]
-    assert unsure[2:] == ["–", "–", "2", "–", "–", "−0.10", "[−0.80, 0.60]", "0.500", "0.500", "no"]
+    assert unsure[2:] == [
+        "–",
+        "–",
+        "2",
+        "–",
+        "–",
+        "−0.10",
+        "[−0.80, 0.60]",
+        "0.500",
+        "0.500",
+        "not shown",
+    ]
     mark = found.details.rows[1][-1]
     assert (mark.mark, mark.says) == ("†↑", "significantly better than the baseline")
     assert "† differs from the baseline, p < 0.05 after Holm's correction" in found.caption
@@ -280,6 +291,26 @@ def test_significance_is_that_after_correction():
     assert not entry.is_significant
     assert replace(entry, adjusted=None).is_significant
     assert not replace(entry, comparison=None).is_significant
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(5, True), (6, False)])
+def test_too_few_seeds_for_significance_are_said(seeds, said):
+    values = np.arange(float(seeds))
+    compared = paired_bootstrap(values + 1, values, seed=0)
+    found = view(Entry("a", "b", tuple(values + 1), comparison=compared))
+    assert ("no exact p is below 0.062" in found.methods) == said
+
+
+def test_a_claim_of_ours_and_the_parts_of_a_verdict(tmp_path):
+    sentence = "At this scale. As claimed, a is 1; b is 2; left open, c is 3."
+    found = replace(made_up.outcome(0), charts=[], verdict=Verdict("holds in part", sentence))
+    made_up.write_made_up(tmp_path, "x-1", found, paper="SM", title="β beside others")
+    page = results_page(tmp_path)
+    assert "Our claim" in page
+    assert "The paper's claim" not in page
+    assert "</span> β beside others</h2>" in page
+    for part in ("<p>As claimed:</p>", "<li>b is 2</li>", "<p>Left open:</p>", "<li>c is 3.</li>"):
+        assert part in page
 
 
 # ---- charts ----------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
     verdict = outcome.verdict
     parts = [
         f"# {meta['id']}: {meta['title']}",
-        _source(meta),
-        f"**{_whose(meta)} claim.** {meta['claim']}",
+        source(meta),
+        f"**{whose(meta)} claim.** {meta['claim']}",
         f"**Verdict: {verdict.word}.** {verdict.sentence}",
         *([bullets(outcome.notes)] if outcome.notes else []),
     ]
@@ -55,11 +55,13 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _whose(meta: Mapping[str, Any]) -> str:
+def whose(meta: Mapping[str, Any]) -> str:
+    """Return whose claim it is."""
     return "Our" if meta["paper"] == OURS else "The paper's"
 
 
-def _source(meta: Mapping[str, Any]) -> str:
+def source(meta: Mapping[str, Any]) -> str:
+    """Return where it is from, in a sentence."""
     if meta["paper"] == OURS:
         return f"Beyond the papers: from {meta['where']}."
     return f"{meta['where']} of the paper on {PAPERS[meta['paper']]} ({meta['paper']})."
@@ -207,7 +209,14 @@ def methods(table: ResultTable, seeds: int) -> str:
     said = [f"Difference from the baseline: {method}." for method in found]
     if any(len(each.values) == seeds > 1 for each in table.entries):
         said.insert(0, "Interval of a mean: Student's t over seeds.")
+    pairs = [len(each.values) for each in table.entries if _is_exact(each)]
+    if pairs and (least := 2 / 2 ** max(pairs)) > SIGNIFICANT:
+        said.append(f"With {max(pairs)} pairs no exact p is below {least:.3f}: see the intervals.")
     return " ".join(said)
+
+
+def _is_exact(entry: Entry) -> bool:
+    return entry.comparison is not None and "exact sign-flip" in entry.comparison.method
 
 
 def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:

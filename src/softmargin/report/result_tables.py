@@ -186,7 +186,7 @@ def _mark(table: ResultTable, entry: Entry) -> Cell:
     if found is None:
         return Cell("")
     if not entry.is_significant:
-        return Cell("no", 0)
+        return Cell("not shown", 0)
     up = found.difference > 0
     word = {"higher": "better" if up else "worse", "lower": "worse" if up else "better"}
     said = word.get(table.better, "higher" if up else "lower")

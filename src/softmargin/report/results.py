@@ -8,6 +8,7 @@ sorts tables and filters the overview.
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 
 from softmargin.experiments.experiment import Experiment
 from softmargin.experiments.outcome import VERDICTS, Outcome
-from softmargin.experiments.pages import PAPERS, SCALES
+from softmargin.experiments.pages import PAPERS, SCALES, source, whose
 from softmargin.experiments.registry import experiments
 from softmargin.experiments.write import NUMBERS, read_result
 from softmargin.report.page import write_atomically
@@ -36,6 +37,7 @@ SIGNS = {
     "path only": "…",
     NOT_RUN: "–",
 }
+FINDINGS = re.compile(r"(?:^|(?<=\. )|; )(as claimed|unlike the claim|left open), ", re.IGNORECASE)
 SHOWN = 130  # letters of a verdict in the overview
 MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
 
@@ -105,6 +107,10 @@ def results_page(folder: Path) -> str:
         parts=[_part(folder / name, *result) for name, result in found.items()],
         failed=failures(folder, known),
         counts=_counts(lines),
+        named=_named,
+        points=_points,
+        source=source,
+        whose=whose,
         papers={key: PAPERS.get(key, key) for key in dict.fromkeys(line.paper for line in lines)},
         signs=SIGNS,
         meanings=MEANINGS,
@@ -197,6 +203,26 @@ def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
         [(key, str(value)) for key, value in environment.items()],
         _island(data),
     )
+
+
+def _named(title: str) -> str:
+    """Return a title with a capital first letter, unless that is a symbol such as β."""
+    return title[:1].upper() + title[1:] if title[:1].isascii() else title
+
+
+def _points(sentence: str) -> tuple[str, list[tuple[str, list[str]]]]:
+    """Return how a verdict begins, and its findings under what they say of the claim.
+
+    Example:
+        >>> _points("At this scale. As claimed, a is 1; b is 2; left open, c is 3.")
+        ('At this scale.', [('As claimed', ['a is 1', 'b is 2']), ('Left open', ['c is 3.'])])
+    """
+    first, *found = FINDINGS.split(sentence)
+    groups = [
+        (said.capitalize(), texts.split("; "))
+        for said, texts in zip(found[::2], found[1::2], strict=True)
+    ]
+    return first.strip(), groups
 
 
 def _island(data: Any) -> str:

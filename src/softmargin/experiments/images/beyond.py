@@ -120,11 +120,16 @@ def _values(runs: Runs, task: Task, score: Score) -> dict[Key, Floats]:
     return {(task.name, method.name): score.of(runs, task, method) for method in runs.methods(task)}
 
 
+def _by_method(values: Mapping[Key, Floats]) -> dict[Key, Floats]:
+    """Return values with the method as the row: there are many, and one task."""
+    return {(method, task): own for (task, method), own in values.items()}
+
+
 def _outcome(
     runs: Runs, values: Mapping[Score, Mapping[Key, Floats]], found: Sequence[Finding]
 ) -> Outcome:
     tables = [
-        compared_table(runs, score, own, lambda key: (key[0], BASELINE), {}, "")
+        compared_table(runs, score, _by_method(own), lambda key: (BASELINE, key[1]), {}, "")
         for score, own in values.items()
     ]
     charts = [bars(runs, score, own, COLOURS) for score, own in values.items()]
