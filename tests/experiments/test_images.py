@@ -109,16 +109,15 @@ def test_experiments_share_the_cells_they_can():
     assert keys("ag-fig4", "paper") < keys("ag-tab6", "paper") < keys("ag-tab4", "paper")
 
 
-def test_desk_scale_fits_ninety_minutes_and_smoke_three():
+def test_desk_scale_takes_two_hours_in_all_and_smoke_a_minute():
     total = {}
     for scale in ("desk", "smoke"):
         cells = {}
         for experiment in EXPERIMENTS:
-            if experiment.paper != "SM":  # the papers' tables; those beyond come on top
-                cells |= {c.key: c for c in experiment.cells(experiment.setting(scale))}
+            cells |= {c.key: c for c in experiment.cells(experiment.setting(scale))}
         # those trained one by one run two at a time
         total[scale] = sum(c.seconds / (1 + (c.work == "train")) for c in cells.values())
-    assert total["desk"] < 100 * 60
+    assert total["desk"] < 130 * 60
     assert total["smoke"] < 60
 
 

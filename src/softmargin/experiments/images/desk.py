@@ -135,6 +135,7 @@ DEGENERATE = connected(
         *(fewer(each, share) for share in FRACTIONS for each in MARGINS),
         *(polluted(each, share) for share in POLLUTED for each in MARGINS),
     ),
+    per_image=2 * SECONDS,  # shares of different size are computed apart
     beside="CIFAR-100, 13-layer network",
 )
 # with the others' learning rate it fits half of its data
@@ -180,5 +181,5 @@ COSINES = (m.SOFT, m.ARC_FACE, m.ADA_COS, m.ARC_GRAD)
 ARC_SHARES = arc(
     *("CIFAR-10, shares", "cifar10", TEN_THOUSAND, 12),
     methods=tuple(fewer(each, share) for share in SHARES for each in COSINES),
-    per_image=2 * SECONDS_ADAM,  # shares of different size are computed apart
+    per_image=2 * SECONDS_ADAM,
 )
