@@ -268,6 +268,15 @@ def test_one_line_has_everything_about_a_number():
     assert found.overview.rows[0][1].below == "paper 95.1"
 
 
+@pytest.mark.parametrize(
+    ("count", "shown"), [(1, False), (2, False), (3, True), (5, True), (50, False)]
+)
+def test_values_of_enough_seeds_have_an_interval(count, shown):
+    entries = [Entry("a", "b", tuple(map(float, range(count))))]
+    found = table_view(ResultTable("t", "", entries), seeds=5)
+    assert ("95 % interval" in found.details.headings) == shown
+
+
 def test_what_no_number_has_is_left_out():
     found = view(Entry("10", "p", (0.5,), paper=0.5))
     assert found.details.headings == ["row", "what", "ours", "n", "paper", "ours − paper"]

@@ -21,6 +21,7 @@ SCALES = {
     "paper": "paper: the recipe as printed",
 }
 OURS = "SM"
+ENOUGH = 3  # values for an interval, where some seeds have none
 MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own
 LONGEST_OPEN = 8  # rows of intervals that are shown without a click
 MARK = "†"
@@ -207,12 +208,21 @@ def methods(table: ResultTable, seeds: int) -> str:
     """Return how the intervals and p-values were found."""
     found = dict.fromkeys(each.comparison.method for each in table.entries if each.comparison)
     said = [f"Difference from the baseline: {method}." for method in found]
-    if any(len(each.values) == seeds > 1 for each in table.entries):
+    if any(is_over_seeds(each, seeds) for each in table.entries):
         said.insert(0, "Interval of a mean: Student's t over seeds.")
     pairs = [len(each.values) for each in table.entries if _is_exact(each)]
     if pairs and (least := 2 / 2 ** max(pairs)) > SIGNIFICANT:
         said.append(f"With {max(pairs)} pairs no exact p is below {least:.3f}: see the intervals.")
     return " ".join(said)
+
+
+def is_over_seeds(entry: Entry, seeds: int) -> bool:
+    """Whether the values are one per seed, of all seeds or of enough of them for an interval.
+
+    Those of folds are more, and not independent.
+    """
+    count = len(entry.values)
+    return entry.spread is not None and (count == seeds or ENOUGH <= count < seeds)
 
 
 def _is_exact(entry: Entry) -> bool:
@@ -221,7 +231,7 @@ def _is_exact(entry: Entry) -> bool:
 
 def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:
     mean = number(entry.mean, digits)
-    if len(entry.values) == seeds and entry.spread is not None:  # one per seed: independent
+    if is_over_seeds(entry, seeds):
         over = summary(entry.values)
         mean += f" [{number(over.low, digits)}, {number(over.high, digits)}]"
     gap = None if entry.paper is None else entry.mean - entry.paper

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from softmargin.experiments.outcome import Entry, ResultTable
-from softmargin.experiments.pages import MARK, NOTHING, caption, methods, number, p_value
+from softmargin.experiments.pages import (
+    MARK,
+    NOTHING,
+    caption,
+    is_over_seeds,
+    methods,
+    number,
+    p_value,
+)
 from softmargin.experiments.statistics import summary
 
 IN_OVERVIEW = {"ours", "n", "paper"}
@@ -118,7 +126,7 @@ def _one_by_one(table: ResultTable, seeds: int) -> Grid:
     """Return one row for each number; what no row has is left out."""
 
     def interval(table: ResultTable, entry: Entry) -> Cell:
-        if len(entry.values) != seeds or entry.spread is None:  # folds are not independent
+        if not is_over_seeds(entry, seeds):
             return Cell(NOTHING)
         over = summary(entry.values)
         return _range(over.low, over.high, table.digits)
