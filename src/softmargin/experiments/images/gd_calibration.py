@@ -128,7 +128,7 @@ def _by_beta(runs: Runs, score: Score) -> Chart:
 def _rising(runs: Runs, score: Score, task: Task, sign: int) -> Finding:
     """Find whether a score moves one way as β falls, over all β of the table."""
     values = {method.name: score.of(runs, task, method) for method in runs.methods(task)}
-    return course(f"{score.title} on {task.name}", values, sign, score.digits)
+    return course(f"{score.title.removeprefix('Mean ')} on {task.name}", values, sign, score.digits)
 
 
 PLAN_4 = Plan(
