@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,7 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("needs ray", allow_module_level=True)
 
-from softmargin.experiments import ray_running, work
+from softmargin.experiments import ray_cluster, ray_running, work
 from softmargin.experiments.experiment import Cell, Result
 from softmargin.experiments.ray_cluster import AUTHENTICATION, check_answers, own_token
 from softmargin.experiments.ray_running import Place, place_of, run_cell, run_on_ray
@@ -234,6 +235,32 @@ def test_a_local_cluster_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch)
     with own_token():
         assert "RAY_AUTH_TOKEN" not in os.environ
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
+
+
+@pytest.mark.parametrize(("failures", "connects"), [(0, True), (4, True), (5, False)])
+def test_a_server_that_fails_to_start_a_session_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, connects: bool
+) -> None:
+    calls = []
+
+    class Server:  # the real one fails by chance
+        @staticmethod
+        def init(**options: Any) -> None:
+            calls.append("init")
+            if calls.count("init") <= failures:
+                raise ConnectionAbortedError("Initialization failure from server")
+
+        @staticmethod
+        def shutdown() -> None:
+            calls.append("shutdown")
+
+    monkeypatch.setattr(ray_cluster, "require_ray", lambda: Server)
+    monkeypatch.setattr(ray_cluster, "check_answers", lambda address: None)
+    refused = pytest.raises(ConnectionError, match="Initialization")
+    with nullcontext() if connects else refused, ray_cluster.connected("ray://10.0.0.1:10001"):
+        pass
+    assert calls.count("init") == min(failures + 1, 5)
+    assert calls[-1] == ("shutdown" if connects else "init")
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "ray://127.0.0.1:1", "host:x", ""])

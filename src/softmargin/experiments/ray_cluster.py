@@ -14,6 +14,7 @@ from typing import Any
 LOCAL = "local"
 ANSWER_WITHIN = 5.0  # seconds, for a port
 HEALTHY_WITHIN = 10.0  # seconds, for the cluster behind it
+TRIES = 5
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 LOCAL_OBJECTS = 100 << 20  # bytes: what comes back from cells is small
 
@@ -39,12 +40,27 @@ def connected(address: str, cpus: int | None = None) -> Iterator[Any]:
         else:
             check_answers(address)
         try:
-            ray.init(address=address, **options)
+            _init(ray, address, options)
         except Exception as error:  # each kind of address fails in ways of its own
             raise _refused(address, f"{type(error).__name__}: {error}") from None
         try:
             yield ray
         finally:
+            ray.shutdown()
+
+
+def _init(ray: Any, address: str, options: dict[str, Any]) -> None:
+    """Connect; where the server of ``ray://`` fails to start a process for us, ask again.
+
+    It forks among threads, which now and then hangs until it gives up.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            ray.init(address=address, **options)
+            return
+        except ConnectionAbortedError:
+            if not left:
+                raise
             ray.shutdown()
 
 
