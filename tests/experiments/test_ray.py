@@ -113,6 +113,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     command += ["--object-store-memory=100000000", "--disable-usage-stats"]
     environment = {name: value for name, value in os.environ.items() if name not in AUTHENTICATION}
     environment |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    # its server for clients forks among threads of gRPC, which hangs one time in four with this on
+    environment |= {"GRPC_ENABLE_FORK_SUPPORT": "false"}
     # a token of its own; whatever the user has is left alone
     environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
     log = tmp_path_factory.mktemp("ray") / "log.txt"
