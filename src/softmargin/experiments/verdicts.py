@@ -29,8 +29,14 @@ LEAD = (
 
 
 def verdicts_page(results: Path) -> str:
-    """Return the page over all results in a folder."""
+    """Return the page over all results in a folder.
+
+    Raises:
+        ValueError: where the folder has none, or some that cannot be read.
+    """
     found = read_results(results)
+    if not found:
+        raise ValueError(f"results must be a folder with results, but {str(results)!r} has none.")
     counts = Counter(outcome.verdict.word for _, outcome in found)
     tally = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
     parts = ["# Claims and verdicts", LEAD, f"So far: {tally}."]
@@ -57,4 +63,7 @@ def _seeds(count: int) -> str:
 
 
 if __name__ == "__main__":
-    print(verdicts_page(Path(sys.argv[1] if len(sys.argv) > 1 else "results")), end="")
+    try:
+        print(verdicts_page(Path(sys.argv[1] if len(sys.argv) > 1 else "results")), end="")
+    except ValueError as error:
+        sys.exit(str(error))
