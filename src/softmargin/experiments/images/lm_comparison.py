@@ -179,7 +179,8 @@ EXPERIMENTS = (
             ),
             (
                 words.CONNECTED,
-                "LGM has a third of the others' learning rate: with theirs it fits half its images.",
+                "LGM has a third of the others' learning rate: with theirs it fits half its "
+                "images.",
                 "ImageNet and Places-365 have no stand-in at this scale.",
             ),
         ),
