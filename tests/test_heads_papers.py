@@ -128,15 +128,20 @@ def test_angles_as_a_function():
 
 def test_arcface_names_what_happens_past_pi():
     head = heads.ArcFaceHead(2, 3, scale=1.0, margin=0.5, dtype=torch.float64)
-    cosine = torch.linspace(-1, 1, 2001, dtype=torch.float64).flip(0)  # from angle 0 to π
+    angle = torch.linspace(0, math.pi, 2001, dtype=torch.float64)
     margin = torch.tensor(0.5, dtype=torch.float64)
     moved = {}
     for name in ("monotone", "easy", "none"):
         head.beyond = name
-        moved[name] = head.move_angle(cosine, margin)
+        moved[name], slope = head.enlarge_angle(angle, margin)
+        inside = (angle - math.pi / 2).abs() > 0.01  # the easy margin jumps there
+        inside &= (angle - (math.pi - 0.5)).abs() > 0.01  # the monotone one has a kink there
+        numeric = torch.gradient(moved[name], spacing=(angle,))[0]
+        torch.testing.assert_close(slope[inside][1:-1], numeric[inside][1:-1], rtol=0, atol=1e-5)
     assert (moved["monotone"].diff() < 0).all()
     assert (moved["none"].diff() > 0).any()  # the trap
-    assert torch.equal(moved["easy"][cosine <= 0], cosine[cosine <= 0])
+    behind = angle >= math.pi / 2
+    assert torch.equal(moved["easy"][behind], angle.cos()[behind])
 
 
 @pytest.mark.parametrize(("classes", "scale", "degrees"), [(3, 1.0, 83.8), (3, 40.0, 2.1)])

@@ -8,13 +8,14 @@ same for all losses and happens here, once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional.margins import HALF, tempered
+from softmargin.functional.margins import HALF, broadcast_along, tempered
 
 OfTarget = Callable[[Tensor, Tensor, int], Tensor]
 """(logits, index that keeps the class dimension, class dimension) -> one value per sample."""
@@ -84,7 +85,7 @@ def _of_indices(
     if label_smoothing > 0:
         everywhere = by_class(logits, dim)
         if weight is not None:
-            everywhere = everywhere * along(weight.to(everywhere.dtype), everywhere, dim)
+            everywhere = everywhere * broadcast_along(weight.to(everywhere.dtype), everywhere, dim)
         losses = (1 - label_smoothing) * losses + label_smoothing * everywhere.mean(dim)
     if ignored is None:
         return losses, None if weights is None else weights.sum()
@@ -119,13 +120,10 @@ def _of_probabilities(
     if label_smoothing > 0:
         target = target * (1 - label_smoothing) + label_smoothing / logits.shape[dim]
     if weight is not None:
-        target = target * along(weight.to(target.dtype), target, dim)
-    return (losses * target).sum(dim)
-
-
-def along(per_class: Tensor, like: Tensor, dim: int) -> Tensor:
-    """Return a (C,) tensor shaped to broadcast along the class dimension of ``like``."""
-    return per_class.view([-1 if i == dim else 1 for i in range(like.ndim)])
+        target = target * broadcast_along(weight.to(target.dtype), target, dim)
+    # a masked class is infinitely unlikely: without probability it adds nothing
+    masked = (target == 0) & (losses == math.inf)
+    return (losses * target).masked_fill(masked, 0.0).sum(dim)
 
 
 def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:

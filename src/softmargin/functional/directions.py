@@ -13,12 +13,17 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from softmargin.functional.margins import at_least_float32, needs_plain_operations
+from softmargin.functional.margins import (
+    at_least_float32,
+    at_target,
+    needs_plain_operations,
+    with_target,
+)
 
-Margin = Callable[[Tensor, Any], Tensor]
-"""(cosine, amount) -> what becomes of the target's cosine in training, elementwise."""
+Margin = Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+"""(target's cosine or angle, amount) -> the cosine it becomes in training, and its derivative."""
 
 
 def cosines_of(
@@ -28,9 +33,13 @@ def cosines_of(
     index: Tensor | None = None,
     margin: Margin | None = None,
     amount: float | Tensor = 0.0,
+    of_angle: bool = False,
 ) -> Tensor:
-    """Return scaled cosines, the target's own cosine passed through ``margin`` first."""
-    arguments = features, weight, scale, index, margin, amount
+    """Return scaled cosines, the target's own cosine passed through ``margin`` first.
+
+    With ``of_angle`` the margin is a function of the target's angle, which is then precise.
+    """
+    arguments = features, weight, scale, index, margin, amount, of_angle
     with full_precision(features):
         if _may_fuse(features, scale, amount):
             return _Cosines.apply(*arguments)  # type: ignore[no-any-return, no-untyped-call]
@@ -58,8 +67,12 @@ def angle_of_cosine(cosine: Tensor) -> Tensor:
 
 
 def _may_fuse(features: Tensor, *settings: float | Tensor) -> bool:
-    learned = any(isinstance(value, Tensor) and value.requires_grad for value in settings)
-    return features.ndim == 2 and not learned and not needs_plain_operations()
+    if features.ndim != 2 or needs_plain_operations():
+        return False
+    # fake tensors, and others that stand for tensors, cannot be looked into
+    if type(features) not in (Tensor, nn.Parameter) or torch._C._len_torch_dispatch_stack():
+        return False
+    return not any(isinstance(value, Tensor) and value.requires_grad for value in settings)
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
@@ -78,11 +91,15 @@ def _inverse_length(vectors: Tensor) -> Tensor:
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Return vectors of length one; a zero vector stays zero."""
-    return vectors * _inverse_length(vectors)
+    """Return vectors of length one; a zero vector stays zero.
+
+    A quotient, not a product with 1/‖v‖: that would square a short vector's length in backward.
+    """
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(length > 0, length, 1.0)
 
 
-def _precise(tensor: Tensor) -> Tensor:
+def precise(tensor: Tensor) -> Tensor:
     """Return the tensor in float64, where the device has it."""
     return tensor.float() if tensor.device.type == "mps" else tensor.double()
 
@@ -99,10 +116,15 @@ def _plain_cosines(
     index: Tensor | None = None,
     margin: Margin | None = None,
     amount: float | Tensor = 0.0,
+    of_angle: bool = False,
 ) -> Tensor:
     cosine = F.linear(unit(at_least_float32(features)), unit(at_least_float32(weight)))
     if index is not None and margin is not None:
-        cosine = cosine.scatter(-1, index, margin(cosine.gather(-1, index), amount))
+        if of_angle:
+            own = _target_angle(features, weight, index).to(cosine.dtype)
+        else:
+            own = at_target(cosine, index, -1)
+        cosine = with_target(cosine, index, -1, margin(own, amount)[0])
     return cosine * scale
 
 
@@ -120,11 +142,16 @@ def _plain_angles(
 ) -> Tensor:
     angle = _plain_arccos(_plain_cosines(features, weight, 1.0))
     if index is not None:
-        x, w = unit(_precise(features)), unit(_precise(weight)[index.squeeze(-1)])
-        apart = torch.linalg.vector_norm(x - w, dim=-1, keepdim=True)
-        together = torch.linalg.vector_norm(x + w, dim=-1, keepdim=True)
-        angle = angle.scatter(-1, index, (2 * torch.atan2(apart, together)).to(angle.dtype))
-    return angle * scale
+        angle = with_target(angle, index, -1, _target_angle(features, weight, index))
+    return (angle * scale).to(angle.dtype)
+
+
+def _target_angle(features: Tensor, weight: Tensor, index: Tensor) -> Tensor:
+    """Return the angle between each feature and its class weight, from the vectors in float64."""
+    x, w = unit(precise(features)), unit(precise(weight)[index.squeeze(-1)])
+    apart = torch.linalg.vector_norm(x - w, dim=-1, keepdim=True)
+    together = torch.linalg.vector_norm(x + w, dim=-1, keepdim=True)
+    return 2 * torch.atan2(apart, together)
 
 
 class _Arccos(torch.autograd.Function):
@@ -157,39 +184,46 @@ class _Cosines(torch.autograd.Function):
         index: Tensor | None,
         margin: Margin | None,
         amount: float | Tensor,
+        of_angle: bool,
     ) -> Tensor:
         x, x_inverse, w_inverse = _directions(features, weight)
         logits = F.linear(x * scale, at_least_float32(weight)).mul_(w_inverse)
-        ctx.settings = scale, index, margin, amount
-        own = slope = None
+        ctx.settings = scale, index, margin, amount, of_angle
+        ctx.close = own = slope = None
         if index is not None and margin is not None:
-            own = logits.gather(-1, index)
-            with torch.enable_grad():
-                cosine = (own / scale).requires_grad_()
-                value = margin(cosine, amount)
-                (slope,) = torch.autograd.grad(value.sum(), cosine)
-            logits.scatter_(-1, index, value.detach() * scale)
+            own = logits.gather(-1, index).div_(scale)
+            variable = own
+            if of_angle:
+                ctx.close = _close_pairs(features, weight, index, own)
+                variable = _angle(own, ctx.close)
+            value, slope = margin(variable, amount)
+            logits.scatter_(-1, index, (value * scale).to(logits.dtype))
         ctx.save_for_backward(features, weight, index, x, x_inverse, w_inverse, logits, own, slope)
         return logits
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         features, weight, index, x, x_inverse, w_inverse, logits, own, slope = ctx.saved_tensors
+        scale, *_, of_angle = ctx.settings
+        nothing = (None,) * 5
         if torch.is_grad_enabled() or needs_plain_operations():
             inputs = features, weight, *ctx.settings
-            return *_plain_backward(_plain_cosines, inputs, grad), None, None, None, None
+            return *_plain_backward(_plain_cosines, inputs, grad), *nothing
         with full_precision(features):
             along = grad * logits
-            factors = w_inverse * ctx.settings[0]
-            if slope is None:
-                along = along.sum(0)
-                of_cosine = grad * factors
-            else:  # at the target the logit was another function of the cosine
-                of_own = grad.gather(-1, index) * slope
-                along = along.scatter_(-1, index, of_own * own).sum(0)
-                of_cosine = (grad * factors).scatter_(-1, index, of_own * factors[index])
-            of_x, of_w = _backward_of_cosines(x, weight, of_cosine, along, x_inverse, w_inverse)
-        return of_x.to(features.dtype), of_w.to(weight.dtype), None, None, None, None
+            of_cosine = grad * (w_inverse * scale)
+            of_own = None
+            if slope is not None:  # at the target the logit was another function of the cosine
+                of_own = grad.gather(-1, index) * slope * scale
+                through_cosine = _through_cosine(of_own, own, ctx.close) if of_angle else of_own
+                along.scatter_(-1, index, through_cosine * own)
+                of_cosine.scatter_(-1, index, through_cosine * w_inverse[index])
+            of_x, of_w = _backward_of_cosines(
+                x, weight, of_cosine, along.sum(0), x_inverse, w_inverse
+            )
+            if ctx.close is not None:
+                ctx.close.add_backward(of_x, of_w, features, weight, of_own)
+        return of_x.to(features.dtype), of_w.to(weight.dtype), *nothing
 
 
 class _Angles(torch.autograd.Function):
@@ -202,9 +236,12 @@ class _Angles(torch.autograd.Function):
         x, x_inverse, w_inverse = _directions(features, weight)
         cosine = F.linear(x, at_least_float32(weight)).mul_(w_inverse)
         angle = cosine.clamp(-1, 1).acos_()
-        close = None if index is None else _close_pairs(features, weight, index, cosine)
-        if close is not None:
-            angle[close.samples, close.classes] = close.angle.squeeze(-1)
+        close = None
+        if index is not None:
+            own = cosine.gather(-1, index)
+            close = _close_pairs(features, weight, index, own)
+            if close is not None:
+                angle.scatter_(-1, index, _angle(own, close))
         ctx.scale, ctx.close = scale, close
         ctx.save_for_backward(features, weight, index, x, x_inverse, w_inverse, cosine)
         return angle.mul_(scale)
@@ -224,9 +261,21 @@ class _Angles(torch.autograd.Function):
             of_cosine.mul_(w_inverse * -scale)
             of_x, of_w = _backward_of_cosines(x, weight, of_cosine, along, x_inverse, w_inverse)
             if close is not None:
-                of_angle = grad[close.samples, close.classes].unsqueeze(-1) * scale
+                of_angle = grad.gather(-1, index) * scale
                 close.add_backward(of_x, of_w, features, weight, of_angle)
         return of_x.to(features.dtype), of_w.to(weight.dtype), None, None
+
+
+def _angle(cosine: Tensor, close: _ClosePairs | None) -> Tensor:
+    """Return the angles of targets (N, 1) from their cosines, or precisely where they are known."""
+    angle = cosine.clamp(-1, 1).acos_()
+    return angle if close is None else angle.index_copy_(0, close.samples, close.angle)
+
+
+def _through_cosine(of_angle: Tensor, cosine: Tensor, close: _ClosePairs | None) -> Tensor:
+    """Return the gradient of targets' cosines, 0 where the angle's goes past them."""
+    result = _over_sine(of_angle, cosine).neg_()
+    return result if close is None else result.index_fill_(0, close.samples, 0.0)
 
 
 def _over_sine(grad: Tensor, cosine: Tensor) -> Tensor:
@@ -279,8 +328,9 @@ class _ClosePairs:
     def add_backward(
         self, of_x: Tensor, of_w: Tensor, features: Tensor, weight: Tensor, grad: Tensor
     ) -> None:
-        """Add the angle's gradient: unit tangents over the lengths, 0 where undefined."""
+        """Add the gradient of angles (N, 1): unit tangents over the lengths, 0 where undefined."""
         dtype = of_x.dtype
+        grad = grad.index_select(0, self.samples)
         squared = self.half.square()
         sine = 2 * self.half * (1 - squared).sqrt()
         pull = torch.where(sine > 0, grad / sine, 0.0).to(dtype)
@@ -297,29 +347,35 @@ class _ClosePairs:
 def _close_pairs(
     features: Tensor, weight: Tensor, index: Tensor, cosine: Tensor
 ) -> _ClosePairs | None:
-    """Return the pairs of sample and target whose cosine is not precise enough for the angle.
+    """Return the pairs of sample and target whose cosine (N, 1) is too coarse for the angle.
 
     Below a cosine of 0.9 the angle from a float32 cosine is right to 1e-6 already. On an
     accelerator all pairs are taken: choosing would stall the queue.
     """
-    own = cosine.gather(-1, index)
-    if cosine.device.type == "cpu":
-        samples = (own.abs() > 0.9).squeeze(-1).nonzero().squeeze(-1)
+    if _may_look(cosine):
+        samples = (cosine.abs() > 0.9).squeeze(-1).nonzero().squeeze(-1)
         if not len(samples):
             return None
     else:
-        samples = torch.arange(len(own), device=own.device)
+        samples = torch.arange(len(cosine), device=cosine.device)
     classes = index.squeeze(-1).index_select(0, samples)
-    sign = torch.where(own.index_select(0, samples) < 0, 1.0, -1.0)
-    x = _precise(features.index_select(0, samples))
-    w = _precise(weight.index_select(0, classes))
+    sign = torch.where(cosine.index_select(0, samples) < 0, 1.0, -1.0)
+    x = precise(features.index_select(0, samples))
+    w = precise(weight.index_select(0, classes))
     x_inverse, w_inverse = _inverse_length(x), _inverse_length(w)
+    undirected = ~(x.any(-1, keepdim=True) & w.any(-1, keepdim=True))
     short = w.mul_(w_inverse).addcmul_(x, x_inverse * sign)
     half = torch.linalg.vector_norm(short, dim=-1, keepdim=True).mul_(0.5).clamp_max_(1.0)
+    half = half.masked_fill_(undirected, 0.5**0.5)  # a zero vector is at a right angle to all
     from_axis = 2 * half.asin()
     angle = torch.where(sign < 0, from_axis, torch.pi - from_axis).to(cosine.dtype)
     short = short.to(cosine.dtype)
     return _ClosePairs(samples, classes, angle, short, sign, half, x_inverse, w_inverse)
+
+
+def _may_look(tensor: Tensor) -> bool:
+    """Whether choosing by value is free."""
+    return tensor.device.type == "cpu"
 
 
 def _plain_backward(

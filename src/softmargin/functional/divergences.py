@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from softmargin.functional._checks import DIVERGENCES, check_choice
-from softmargin.functional.margins import at_least_float32, prepare, without_target
+from softmargin.functional.margins import at_least_float32, only_others, prepare, with_target
 
 
 def logit_divergence(
@@ -52,10 +52,10 @@ def logit_divergence(
 def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> Tensor:
     """Return :func:`logit_divergence` for an index that keeps the class dimension."""
     others = logits.shape[dim] - 1
-    log_q = torch.log_softmax(without_target(at_least_float32(logits), index, dim), dim)
+    log_q = _log_softmax(only_others(logits, index, dim), dim)
     # log((C-1)q), with 0 in the target's place so that it adds nothing to either sum
-    relative = (log_q + math.log(others)).scatter(dim, index, 0.0)
-    return _combine((log_q.exp() * relative).sum(dim), -relative.sum(dim) / others, divergence)
+    relative = with_target(log_q + math.log(others), index, dim, 0.0)
+    return _combine((log_q.exp() * relative).sum(dim), -(relative / others).sum(dim), divergence)
 
 
 def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
@@ -68,16 +68,23 @@ def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
     others = logits.shape[dim] - 1
     top = logits.detach().argmax(dim, keepdim=True)
     of_top = divergence_of(logits, top, dim, divergence).unsqueeze(dim)
-    log_p = torch.log_softmax(logits, dim)
+    log_p = _log_softmax(logits, dim)
     p_log_p = log_p.exp() * log_p
-    own = log_p.scatter(dim, top, -1.0)  # keeps NaN out of a gradient that is not used
+    own = with_target(log_p, top, dim, -1.0)  # keeps NaN out of a gradient that is not used
     rest = torch.log1p(-own.exp())
     mean_log_q = (p_log_p.sum(dim, keepdim=True) - own.exp() * own) / rest.exp() - rest
-    sum_log_q = log_p.sum(dim, keepdim=True) - own - others * rest
-    result = _combine(
-        mean_log_q + math.log(others), -sum_log_q / others - math.log(others), divergence
-    )
-    return result.scatter(dim, top, of_top)
+    share = log_p / others
+    sum_log_q = share.sum(dim, keepdim=True) - own / others - rest
+    result = _combine(mean_log_q + math.log(others), -sum_log_q - math.log(others), divergence)
+    return with_target(result, top, dim, of_top)
+
+
+def _log_softmax(logits: Tensor, dim: int) -> Tensor:
+    """Return the log-softmax, a class at -inf (masked) with the lowest finite number.
+
+    Its probability is 0 either way, but 0·log 0 is then 0, and sums over the classes stay finite.
+    """
+    return torch.log_softmax(logits, dim).clamp_min(torch.finfo(logits.dtype).min)
 
 
 def _combine(logits_to_uniform: Tensor, uniform_to_logits: Tensor, divergence: str) -> Tensor:

@@ -11,6 +11,7 @@ from softmargin.functional import _checks as checks
 from softmargin.functional._criterion import criterion
 from softmargin.functional.margins import (
     at_least_float32,
+    at_target,
     hard_log_odds_by_class,
     hard_log_odds_of,
     softplus,
@@ -52,7 +53,7 @@ def mean_hinge_loss(
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         z = at_least_float32(z)
-        lead = without_target(z, index, dim) - z.gather(dim, index) + margin
+        lead = without_target(z, index, dim) - at_target(z, index, dim) + margin
         return lead.relu().sum(dim) / (z.shape[dim] - 1)
 
     return criterion(

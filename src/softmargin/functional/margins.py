@@ -80,7 +80,7 @@ def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> 
         tensor([3.])
     """
     logits, index, dim = prepare(logits, target, tau)
-    others = without_target(at_least_float32(logits), index, dim)
+    others = only_others(logits, index, dim)
     return (others - others.amax(dim, keepdim=True)).exp().sum(dim).log().view(target.shape)
 
 
@@ -121,20 +121,62 @@ def softplus(x: Tensor) -> Tensor:
     return F.softplus(x, threshold=80.0)
 
 
+def at_target(values: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return each sample's entry for its target, keeping the class dimension at size 1.
+
+    Compiled code takes a masked sum: it costs the same there, and inductor has been seen to lose
+    the gradient of a ``gather`` that it fuses with reductions over 4 to 7 classes.
+    """
+    if torch.compiler.is_compiling():
+        return torch.where(_is_target(values, index, dim), values, 0.0).sum(dim, keepdim=True)
+    return values.gather(dim, index)
+
+
+def with_target(values: Tensor, index: Tensor, dim: int, new: float | Tensor) -> Tensor:
+    """Return the values with another entry for each sample's target.
+
+    A tensor ``new`` keeps the class dimension at size 1.
+    """
+    if torch.compiler.is_compiling():
+        return torch.where(_is_target(values, index, dim), new, values)
+    if isinstance(new, Tensor):
+        return values.scatter(dim, index, new.to(values.dtype))
+    return values.scatter(dim, index, new)
+
+
+def _is_target(values: Tensor, index: Tensor, dim: int) -> Tensor:
+    classes = torch.arange(values.shape[dim], device=values.device)
+    return broadcast_along(classes, values, dim) == index
+
+
+def broadcast_along(per_class: Tensor, like: Tensor, dim: int) -> Tensor:
+    """Return a (C,) tensor shaped to broadcast along the class dimension of ``like``."""
+    return per_class.view([-1 if i == dim % like.ndim else 1 for i in range(like.ndim)])
+
+
 def without_target(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the logits with the target's entry at the lowest finite number.
 
     Not at -inf: where every other class is at -inf too (masked classes) the maximum must stay
     finite, or the loss and its gradient become NaN where cross-entropy gives 0.
     """
-    return logits.scatter(dim, index, torch.finfo(logits.dtype).min)
+    return with_target(logits, index, dim, torch.finfo(logits.dtype).min)
+
+
+def only_others(logits: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return the logits with the target left out (-inf) and masked classes at the lowest number.
+
+    Where every other class is masked they are level, as those that stand at one number are.
+    """
+    logits = at_least_float32(logits).clamp_min(torch.finfo(compute_dtype(logits)).min)
+    return with_target(logits, index, dim, -math.inf)
 
 
 def hard_log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return :func:`hard_log_odds` for an index that keeps the class dimension."""
     logits = at_least_float32(logits)
     rival = without_target(logits, index, dim).amax(dim)
-    return rival - logits.gather(dim, index).squeeze(dim)
+    return rival - at_target(logits, index, dim).squeeze(dim)
 
 
 def hard_log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
@@ -143,7 +185,7 @@ def hard_log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
     best, places = logits.topk(2, dim)
     first, second = best.unbind(dim)
     rival = first.unsqueeze(dim).expand_as(logits)
-    return rival.scatter(dim, places.narrow(dim, 0, 1), second.unsqueeze(dim)) - logits
+    return with_target(rival, places.narrow(dim, 0, 1), dim, second.unsqueeze(dim)) - logits
 
 
 def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -161,12 +203,15 @@ def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -
     ``log_beta`` is a 0-d tensor or has one value per sample.
     """
     if needs_plain_operations():
-        xi = log_odds_of(logits, index, dim)
-        # the same function twice, each in the form whose derivatives do not cancel there
-        return torch.where(
-            xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
-        )
+        return soft_maximum(log_odds_of(logits, index, dim), log_beta)
     return _SoftMaximum.apply(logits, index, dim, log_beta)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def soft_maximum(xi: Tensor, log_beta: Tensor) -> Tensor:
+    """Return log(β + e^ξ) from ξ: twice the same, each where its derivatives do not cancel."""
+    return torch.where(
+        xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
+    )
 
 
 def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
@@ -179,8 +224,8 @@ def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
     of_top = log_odds_of(logits, top, dim).unsqueeze(dim)
     log_p = torch.log_softmax(at_least_float32(logits), dim)
     # -1 in the place of the largest keeps NaN out of a gradient that is not used
-    log_p = log_p.scatter(dim, top, -1.0)
-    return (torch.log1p(-log_p.exp()) - log_p).scatter(dim, top, of_top)
+    log_p = with_target(log_p, top, dim, -1.0)
+    return with_target(torch.log1p(-log_p.exp()) - log_p, top, dim, of_top)
 
 
 def needs_plain_operations() -> bool:
@@ -207,7 +252,7 @@ def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tens
 
 def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:
     # the difference of maxima first: it is exact where z is large, and log(total) is small
-    return (rival - logits.gather(dim, index) + total.log()).squeeze(dim)
+    return (rival - at_target(logits, index, dim) + total.log()).squeeze(dim)
 
 
 class _SoftMaximum(torch.autograd.Function):

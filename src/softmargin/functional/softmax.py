@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import along, criterion
+from softmargin.functional._criterion import criterion
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
+    broadcast_along,
     compute_dtype,
     log_odds_by_class,
     log_odds_of,
+    soft_maximum,
     soft_maximum_of,
     softplus,
     tempered,
@@ -83,9 +85,8 @@ def gradient_decay_loss(
         return soft_maximum_of(z, index, dim, log_beta)
 
     def by_class(z: Tensor, dim: int) -> Tensor:
-        log_beta = _log(beta, z, dim)
-        above = softplus(log_odds_by_class(z, dim) - log_beta)
-        return above if floored else above + log_beta
+        xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
+        return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
 
     loss = criterion(
         input,
@@ -233,8 +234,7 @@ def regularized_softmax_loss(
         return loss + lam * divergence_of(z, index, dim, divergence)
 
     def by_class(z: Tensor, dim: int) -> Tensor:
-        log_beta = _log(beta, z, dim)
-        losses = softplus(log_odds_by_class(z, dim) - log_beta) + log_beta
+        losses = soft_maximum(log_odds_by_class(z, dim), _log(beta, z, dim))
         return losses + lam * divergence_by_class(z, dim, divergence)
 
     return criterion(
@@ -303,7 +303,6 @@ def focal_loss(
     )
 
 
-@torch.no_grad()
 def _compensation(
     input: Tensor,
     target: Tensor,
@@ -312,22 +311,28 @@ def _compensation(
     weight: Tensor | None,
     ignore_index: int,
 ) -> Tensor:
-    """Return the mean of 1 - p over the mean of the gradient's magnitude with β (GD eq. 10)."""
+    """Return the mean of 1 - p over the mean of the gradient's magnitude with β (GD eq. 10).
+
+    It is a constant for every kind of derivative: forward mode goes past ``no_grad``, so what
+    comes in is detached.
+    """
     dim = checks.check_fit(input, target)
-    logits = tempered(input, tau, dim)
+    beta, tau = (x.detach() if isinstance(x, Tensor) else x for x in (beta, tau))
+    logits = tempered(input.detach(), tau, dim)
     if target.is_floating_point():
         xi, log_beta = log_odds_by_class(logits, dim), _log(beta, logits, dim)
-        share = target.to(xi.dtype)
+        share = target.detach().to(xi.dtype)
         if weight is not None:
-            share = share * along(weight.to(xi.dtype), xi, dim)
+            share = share * broadcast_along(weight.detach().to(xi.dtype), xi, dim)
     else:
-        ignored = (target == ignore_index).reshape(1 if dim == 0 else target.shape)
-        index = target.reshape(ignored.shape).masked_fill(ignored, 0).long()
-        index = index if dim == 0 else index.unsqueeze(dim)
+        # int64 first: in uint8 an ignore_index of -100 would be class 156
+        index = target.reshape(1) if dim == 0 else target.unsqueeze(dim)
+        ignored = (index := index.long()) == ignore_index
+        index = index.masked_fill(ignored, 0)
         xi, log_beta = log_odds_of(logits, index, dim), _log(beta, logits, dim, index)
-        share = (~(ignored.squeeze(0) if dim == 0 else ignored)).to(xi.dtype)
+        share = (~ignored).squeeze(dim).to(xi.dtype)
         if weight is not None:
-            share = share * weight.to(xi.dtype)[index].squeeze(dim)
+            share = share * weight.detach().to(xi.dtype)[index].squeeze(dim)
     return mean_gradient_ratio(xi, log_beta, share)
 
 
@@ -345,11 +350,15 @@ def mean_gradient_ratio(xi: Tensor, log_beta: Tensor, share: Tensor | None = Non
 
 
 def _log(beta: float | Tensor, logits: Tensor, dim: int, index: Tensor | None = None) -> Tensor:
-    """Return log β for the given targets, or for every class, ready to meet ξ."""
+    """Return log β for the given targets, or for every class, ready to meet ξ.
+
+    The logarithm is taken in at least the precision that ξ has, whatever β is stored in.
+    """
     checks.check_setting("beta", beta, logits.shape[dim])
+    dtype = compute_dtype(logits)
     if not isinstance(beta, Tensor):
-        return torch.scalar_tensor(math.log(beta), dtype=torch.float64)
+        return torch.scalar_tensor(math.log(beta), dtype=dtype)
+    log_beta = beta.to(torch.promote_types(beta.dtype, dtype)).log().to(dtype)
     if beta.ndim == 0:
-        return beta.log()
-    log_beta = beta.log().to(compute_dtype(logits))
-    return along(log_beta, logits, dim) if index is None else log_beta[index].squeeze(dim)
+        return log_beta
+    return broadcast_along(log_beta, logits, dim) if index is None else log_beta[index].squeeze(dim)

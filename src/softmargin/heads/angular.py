@@ -12,7 +12,7 @@ from softmargin._settings import NOT_NEGATIVE, POSITIVE
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angles_of, full_precision, unit
-from softmargin.functional.margins import at_least_float32
+from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 
 
@@ -82,7 +82,7 @@ class LSoftmaxHead(Head):
             cosine = plain / torch.where(lengths > 0, lengths, 1.0)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
             mixed = (self.anneal * plain + with_margin) / (1 + self.anneal)
-            return logits.scatter(-1, index, mixed.to(logits.dtype))
+            return with_target(logits, index, -1, mixed)
 
     def directions(self) -> Tensor:
         """Return the class weights that the logits are taken with."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from softmargin._settings import NOT_NEGATIVE, POSITIVE, Setting
 from softmargin.functional._checks import check_choice
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import angle_of_cosine, cosines_of
-from softmargin.functional.margins import needs_plain_operations
+from softmargin.functional.directions import cosines_of, precise
+from softmargin.functional.margins import at_target, needs_plain_operations, with_target
 from softmargin.heads._distributed import gathered
 from softmargin.heads.base import Head
 
@@ -106,7 +106,7 @@ class CosFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's lowered."""
-        return cosines_of(features, self.weight, self.scale, index, torch.sub, self.margin)
+        return cosines_of(features, self.weight, self.scale, index, lower_cosine, self.margin)
 
 
 class ArcFaceHead(CosineHead):
@@ -161,19 +161,39 @@ class ArcFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's at a larger angle."""
-        return cosines_of(features, self.weight, self.scale, index, self.move_angle, self.margin)
+        return cosines_of(
+            features,
+            self.weight,
+            self.scale,
+            index,
+            self.enlarge_angle,
+            self.margin,
+            of_angle=True,
+        )
 
-    def move_angle(self, cosine: Tensor, margin: Tensor) -> Tensor:
-        """Return cos(θ + m) from cos θ, with the chosen continuation."""
-        angle = angle_of_cosine(cosine)
-        moved = (angle + margin).cos()
-        if self.beyond == "monotone":
-            return torch.where(angle <= math.pi - margin, moved, cosine - margin * margin.sin())
-        return torch.where(cosine > 0, moved, cosine) if self.beyond == "easy" else moved
+    def enlarge_angle(self, angle: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cos(θ + m) with the chosen continuation, and its derivative."""
+        larger = angle + margin
+        value, slope = larger.cos(), -larger.sin()
+        if self.beyond == "none":
+            return value, slope
+        if self.beyond == "easy":
+            within, lowered = angle < math.pi / 2, 0.0
+        else:
+            within, lowered = angle <= math.pi - margin, margin * margin.sin()
+        return (
+            torch.where(within, value, angle.cos() - lowered),
+            torch.where(within, slope, -angle.sin()),
+        )
 
     def extra_repr(self) -> str:
         """Show the sizes, the settings and what happens past π."""
         return f"{super().extra_repr()}, beyond={self.beyond!r}"
+
+
+def lower_cosine(cosine: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cos θ - m and its derivative."""
+    return cosine - margin, torch.ones_like(cosine)
 
 
 class AdaCosHead(CosineHead):
@@ -238,22 +258,27 @@ class AdaCosHead(CosineHead):
         check_vectors(features, self.in_features)
         index = target_index(features, self.num_classes, target, self.ignore_index)
         cosine = cosines_of(features, self.weight)
-        self.adapt_scale(cosine.detach(), index, target.unsqueeze(-1) == self.ignore_index)
+        # int64 first: in uint8 an ignore_index of -100 would be class 156
+        self.adapt_scale(cosine.detach(), index, target.long().unsqueeze(-1) == self.ignore_index)
         return cosine * self.scale
 
     @torch.no_grad()
     def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:
-        """Set the scale from the cosines of a batch (AG eq. 10)."""
-        angle = cosine.gather(-1, index).double().clamp(-1, 1).acos().masked_fill(ignored, math.nan)
-        others = (cosine * self.scale).scatter_(-1, index, -math.inf)
-        largest = others.masked_fill_(ignored, -math.inf).amax()
-        total = others.sub_(largest).exp_().sum(dtype=torch.float64).log() + largest
+        """Set the scale from the cosines of a batch (AG eq. 10).
+
+        It stays where the batch says nothing (no samples), or nothing that a scale can be: with
+        few classes, all far from a sample, the formula's logarithm is not positive.
+        """
+        own = at_target(cosine, index, -1)
+        angle = precise(own).clamp(-1, 1).acos().masked_fill(ignored, math.nan)
+        others = with_target(cosine * self.scale, index, -1, -math.inf)
+        total = precise(others.masked_fill(ignored, -math.inf).reshape(-1).logsumexp(0))
         angle, totals = gathered(angle.reshape(-1)), gathered(total.reshape(1))
         count = angle.isfinite().sum()
-        log_mean = totals.logsumexp(0) - count.double().log()
+        log_mean = totals.logsumexp(0) - precise(count).log()
         scale = log_mean / angle.nanmedian().clamp(max=math.pi / 4).cos()
         # set anew, not in place: compiled code would lose a change of a 0-d float64 buffer
-        self.scale = torch.where(count > 0, scale, self.scale)
+        self.scale = torch.where(scale.isfinite() & (scale > 0), scale, self.scale)
 
     def extra_repr(self) -> str:
         """Show the sizes, the scale and whether it adapts."""

@@ -63,9 +63,12 @@ def _arcface(
     head: Head, x: Tensor, p: Tensors, s: dict[str, Tensor], index: Tensor | None
 ) -> Tensor:
     assert isinstance(head, ArcFaceHead)
-    cosine = _cosines(x, p)
+    x, w = unit(x), unit(p["weight"])
+    cosine = torch.bmm(x, w.mT)
     if index is not None:
-        moved = head.move_angle(cosine.gather(-1, index), s["margin"])
+        own = cosine.gather(-1, index)
+        angle = _target_angle(x, w, index, own, angle_of_cosine(own))
+        moved, _ = head.enlarge_angle(angle, s["margin"])
         cosine = cosine.scatter(-1, index, moved)
     return cosine * s["scale"]
 
@@ -81,7 +84,8 @@ def _adacos(
             others = (cosine * s["scale"]).scatter_(-1, index, -math.inf).double()
             log_mean = others.logsumexp((1, 2), keepdim=True) - math.log(index.shape[1])
             middle = own.median(1, keepdim=True).values
-            s["scale"].copy_(log_mean / middle.clamp(max=math.pi / 4).cos())
+            scale = log_mean / middle.clamp(max=math.pi / 4).cos()
+            s["scale"].copy_(torch.where(scale > 0, scale, s["scale"]))
     return cosine * s["scale"]
 
 
@@ -92,13 +96,20 @@ def _arcgrad(
     cosine = torch.bmm(x, w.mT)
     angle = angle_of_cosine(cosine)
     if index is not None:
-        # half the chord is the sine of half the angle, without the cosine's cancellation; not for
-        # a feature of length 0, whose cosine is 0
-        half = torch.linalg.vector_norm(x - own_rows(w, index), dim=-1, keepdim=True) / 2
-        small = cosine.detach().gather(-1, index) > 0.5
-        precise = 2 * torch.where(small, half, 0.0).asin()
-        angle = angle.scatter(-1, index, torch.where(small, precise, angle.gather(-1, index)))
+        own = _target_angle(x, w, index, cosine.gather(-1, index), angle.gather(-1, index))
+        angle = angle.scatter(-1, index, own)
     return angle * -s["scale"]
+
+
+def _target_angle(x: Tensor, w: Tensor, index: Tensor, cosine: Tensor, angle: Tensor) -> Tensor:
+    """Return targets' angles between unit vectors, precise where they are small.
+
+    Half the chord is the sine of half the angle, without the cosine's cancellation; not for a
+    feature of length 0, whose cosine is 0.
+    """
+    half = torch.linalg.vector_norm(x - own_rows(w, index), dim=-1, keepdim=True) / 2
+    small = cosine.detach() > 0.5
+    return torch.where(small, 2 * torch.where(small, half, 0.0).asin(), angle)
 
 
 def _l_softmax(
