@@ -11,3 +11,11 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all-classes",
+        action="store_true",
+        help="compile every loss and head for every number of classes (an hour of one core)",
+    )

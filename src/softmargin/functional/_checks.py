@@ -74,9 +74,9 @@ def check_setting(
         return check_number(name, value, above=above, inclusive=inclusive, below=below)
     if not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, but got {value.dtype}.")
-    shapes: list[tuple[int, ...]] = [()] if num_classes is None else [(), (num_classes,)]
-    if tuple(value.shape) not in shapes:
-        allowed = " or ".join(map(str, shapes))
+    per_class = num_classes is not None and value.ndim == 1 and value.shape[0] == num_classes
+    if value.ndim and not per_class:
+        allowed = "()" if num_classes is None else f"() or ({num_classes},)"
         raise ValueError(f"{name} must have shape {allowed}, but got {tuple(value.shape)}.")
     if extremes := value_range(value):
         for number in extremes:  # NaN is both
