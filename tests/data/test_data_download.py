@@ -16,8 +16,6 @@ from softmargin.data import BrokenFileError, DownloadError, MissingDataError, lo
 from softmargin.data.download import fetch
 from softmargin.data.entry import Remote
 
-pytest.importorskip("pooch")
-
 
 def md5(content):
     return "md5:" + hashlib.md5(content).hexdigest()
@@ -202,10 +200,11 @@ def test_progress_is_shown_on_standard_error(mnist, cache, capsys):
     assert "train-images-idx3-ubyte.gz" in captured.err
 
 
-def test_without_pooch_it_says_what_to_install(mnist, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'pip install "softmargin\[lab\]"'):
-        load("mnist")
+def test_a_bar_is_not_needed(mnist, cache, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    fetch(mnist, cache, progress=True)
+    assert len(files_in(cache)) == 4
+    assert capsys.readouterr().err == ""
 
 
 def test_an_interrupted_download_leaves_no_file_under_its_name(server, tmp_path):

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import hashlib
 import random
-import sys
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
@@ -21,8 +20,6 @@ from softmargin.data.download import fetch
 from softmargin.data.published_sources import RECIPES
 from softmargin.data.published_tables import TABLES
 from softmargin.data.readers.xls import read_sheet
-
-pytest.importorskip("pooch")
 
 STEMS = [entry.name.removeprefix("uci/") for entry in TABLES]
 CASES = [(stem, i) for stem in STEMS for i in range(len(RECIPES[stem].sources))]
@@ -186,7 +183,7 @@ def test_bad_transfers_are_one_sentence_and_leave_nothing(stem, fault, why, put,
     assert why in message
     assert message.endswith(f"or set SOFTMARGIN_DATA to a folder that has uci/{stem}.csv.")
     assert files_in(cache) == []
-    assert [path.name for path in cache.iterdir() if path.name.startswith(".fetching")] == []
+    assert [path.name for path in (cache / ".downloads").iterdir() if path.is_dir()] == []
 
 
 def test_another_table_is_never_accepted(put, server, cache):
@@ -267,13 +264,6 @@ def test_the_command_fetches_lists_and_verifies_tables(put, server, cache, capsy
     command("fetch", "uci")
     command("verify")
     assert capsys.readouterr().out.count("1 file verified") == 15
-
-
-def test_without_pooch_it_says_what_to_install(put, monkeypatch):
-    put("iris")
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'uci/iris needs pooch.*"softmargin\[lab\]"'):
-        load("uci/iris")
 
 
 def test_addresses_are_secure_and_their_own():

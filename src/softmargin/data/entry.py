@@ -21,7 +21,8 @@ class Layout:
 
     Args:
         folder: Folder within the data folder, "" for the data folder itself.
-        files: Name within ``folder`` → checksum as "algorithm:hex", "" where none is published.
+        files: Name within ``folder`` → checksums as "algorithm:hex", with a blank between them,
+            "" where none is published.
         read: Turns the files into splits; None for tables, which are read by their facts.
         optional: Names of which some may be absent.
         note: In what way this copy differs from the published one.
@@ -40,7 +41,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to download: its address, its checksum, its path below the data folder."""
+    """A file to download: its address, its checksums, its path below the data folder."""
 
     url: str
     checksum: str

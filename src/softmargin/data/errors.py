@@ -1,15 +1,33 @@
-"""What can go wrong with data, each in one sentence that says what to do."""
+"""What can go wrong with data, each in one sentence that says what to do.
+
+The sentences quote names and cells of files that strangers made. What would control a terminal is
+shown as an escape.
+"""
 
 from __future__ import annotations
+
+from softmargin._text import escaped
 
 
 class MissingDataError(FileNotFoundError):
     """A data set is neither on this machine nor to be had."""
 
+    def __init__(self, message: str) -> None:
+        """Keep the sentence, safe to print."""
+        super().__init__(escaped(message))
+
 
 class BrokenFileError(ValueError):
     """A file is not what its checksum or its format says; the message names the file."""
 
+    def __init__(self, message: str) -> None:
+        """Keep the sentence, safe to print."""
+        super().__init__(escaped(message))
+
 
 class DownloadError(ConnectionError):
     """A download did not arrive whole."""
+
+    def __init__(self, message: str) -> None:
+        """Keep the sentence, safe to print."""
+        super().__init__(escaped(message))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
+from softmargin._files import write_file
+from softmargin._text import printable
 from softmargin.data.entry import Entry
 from softmargin.data.errors import BrokenFileError, DownloadError
 from softmargin.data.files import DATA
@@ -15,31 +16,29 @@ from softmargin.data.safety import extract
 from softmargin.data.transfer import TransferError, transfer
 
 
-def fetch_table(entry: Entry, folder: Path, *, progress: bool) -> None:
+def fetch_table(entry: Entry, folder: Path, waiting: Path, *, progress: bool) -> None:
     """Write the CSV of a table below a folder, from the first source that has the very table.
 
-    The files of a source go to a folder of their own that is removed again. What they are
-    converted to must have the checksum of the layout: nothing else is ever written.
+    The files of a source go to a folder of their own in ``waiting``. What they are converted to
+    must have the checksum of the layout: nothing else is ever written.
     """
     assert entry.recipe is not None
     (layout,) = entry.layouts
     ((name, checksum),) = layout.files.items()
     failures: list[TransferError] = []
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as made:
-        for number, source in enumerate(entry.recipe.sources):
-            waiting = Path(made) / str(number)
-            waiting.mkdir()
-            try:
-                text = _converted(entry, source, waiting, checksum, progress)
-            except TransferError as error:
-                failures.append(error)
-                continue
-            target = folder / layout.folder / name
-            target.parent.mkdir(exist_ok=True)
-            ready = waiting / name
-            ready.write_bytes(text)
-            os.replace(ready, target)
-            return
+    for number, source in enumerate(entry.recipe.sources):
+        own = waiting / str(number)
+        own.mkdir()
+        try:
+            text = _converted(entry, source, own, checksum, progress)
+        except TransferError as error:
+            failures.append(error)
+            continue
+        target = folder / layout.folder / name
+        target.parent.mkdir(exist_ok=True)
+        write_file(own / name, text)
+        os.replace(own / name, target)
+        return
     told = "; ".join(dict.fromkeys(f"{error.where}: {error.why}" for error in failures))
     advice = next((e.advice for e in failures if not e.is_network), failures[0].advice)
     raise DownloadError(
@@ -52,7 +51,7 @@ def _converted(entry: Entry, source: Source, waiting: Path, checksum: str, progr
     """Return the CSV made from one source, if it is the published table."""
     assert entry.recipe is not None
     assert entry.facts is not None
-    files = _Files(entry.name, waiting, progress)
+    files = _Files(entry, waiting, progress)
     try:
         text, rows = entry.recipe.convert(source, files.read)
         if rows != entry.facts.rows:
@@ -62,7 +61,7 @@ def _converted(entry: Entry, source: Source, waiting: Path, checksum: str, progr
         if (got := hashlib.new(algorithm, content).hexdigest()) != wanted:
             raise ValueError(f"its content has {algorithm} {got[:12]}…, not {wanted[:12]}…")
     except (ValueError, IndexError) as error:
-        why = f"{files.latest} is not the published table: {error}".rstrip(".")
+        why = f"{files.latest} is not the published table: {printable(str(error))}".rstrip(".")
         raise TransferError(source[0].url, why, is_network=False) from None
     return content
 
@@ -70,8 +69,8 @@ def _converted(entry: Entry, source: Source, waiting: Path, checksum: str, progr
 class _Files:
     """The files of a source, each fetched once, and unpacked where it is an archive."""
 
-    def __init__(self, title: str, waiting: Path, progress: bool) -> None:
-        self.title, self.waiting, self.progress = title, waiting, progress
+    def __init__(self, entry: Entry, waiting: Path, progress: bool) -> None:
+        self.megabytes, self.waiting, self.progress = entry.megabytes, waiting, progress
         self.latest = ""
         self._fetched: dict[str, Path] = {}
 
@@ -91,13 +90,13 @@ class _Files:
 
     def _fetch(self, url: str, unpack: bool) -> Path:
         target = self.waiting / url.rpartition("/")[2]
-        transfer(url, target, None, progress=self.progress, what=self.title)
+        transfer(url, target, "", megabytes=self.megabytes, progress=self.progress)
         if not unpack:
             return target
         into = self.waiting / f"{target.name} unpacked"
         into.mkdir()
         try:
-            extract(target, into)
+            extract(target, into, self.waiting / f"{target.name} unpacking")
         except BrokenFileError as error:
             raise ValueError(str(error).removeprefix(f"{target} ")) from None
         return into

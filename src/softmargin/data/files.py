@@ -99,13 +99,17 @@ def check(found: Found, *, verify: bool = True) -> tuple[FileRecord, ...]:
 
 
 def check_file(path: Path, expected: str) -> None:
-    """Raise ``BrokenFileError`` unless the file has this checksum, written "algorithm:hex"."""
-    algorithm, _, wanted = expected.partition(":")
-    if (got := digest(path, algorithm)) != wanted:
-        raise BrokenFileError(
-            f"{path} is damaged: its {algorithm} must be {wanted}, but is {got}; "
-            "delete it and fetch it again."
-        )
+    """Raise ``BrokenFileError`` unless the file has these checksums.
+
+    They are written "algorithm:hex", with blanks between several; "" is none.
+    """
+    for checksum in expected.split():
+        algorithm, _, wanted = checksum.partition(":")
+        if (got := digest(path, algorithm)) != wanted:
+            raise BrokenFileError(
+                f"{path} is damaged: its {algorithm} must be {wanted}, but is {got}; "
+                "delete it and fetch it again."
+            )
 
 
 def digest(path: Path, algorithm: str) -> str:

@@ -44,6 +44,7 @@ def _idx_remotes(base: str, folder: str, totals: tuple[str, ...]) -> tuple[Remot
 
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz"
+# this server has no https; its files have SHA-256 sums
 _STANFORD = "http://ufldl.stanford.edu/housenumbers"
 _CIFAR_LICENCE = "none stated; free for research, cite Krizhevsky 2009"
 _IMAGENET_LICENCE = "ImageNet terms: non-commercial research and education only"
@@ -82,7 +83,7 @@ IMAGES = (
         "MIT",
         _idx_layouts(("fashion_mnist", "FashionMNIST/raw"), sums.FASHION_GZ, ("",) * 4, _FASHION),
         _idx_remotes(
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
             "FashionMNIST/raw",
             sums.FASHION_GZ,
         ),
@@ -156,14 +157,14 @@ IMAGES = (
         200,
         100_000,
         10_000,
-        "http://cs231n.stanford.edu/",
+        "https://cs231n.stanford.edu/",
         _IMAGENET_LICENCE,
         (
             Layout("", sums.TINY, pictures.read_tiny_zip),
             Layout("tiny-imagenet-200", sums.TINY_FOLDER, pictures.read_tiny_folder),
             Layout("tiny_imagenet", sums.TINY_PACKED, pictures.read_tiny_zip, is_part=True),
         ),
-        tuple(Remote(f"http://cs231n.stanford.edu/{n}", s, n) for n, s in sums.TINY.items()),
+        tuple(Remote(f"https://cs231n.stanford.edu/{n}", s, n) for n, s in sums.TINY.items()),
         248,
     ),
     Entry(

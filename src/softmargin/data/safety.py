@@ -1,28 +1,28 @@
-"""Reading files that strangers made: archives stay in their folder, pickles hold only numbers.
-
-Neither runs code from the file, nor writes anywhere but where it was told to.
-"""
+"""Archives that strangers made: unpacked within limits, and only into the folder named."""
 
 from __future__ import annotations
 
 import errno
 import lzma
 import os
-import pickle
+import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import NoReturn, Self
 
-import numpy as np
-
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
 
+UNPACKED = 2**30  # bytes; CIFAR has 190 MB
+MEMBERS = 200_000  # Tiny-ImageNet has 120,609
+HEADER = 2**20  # bytes of one header of a tar archive, which is read into memory
+
 # what the standard library raises for archives that are broken, locked or packed in unknown ways
-_UNREADABLE = (
+UNREADABLE = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
@@ -34,30 +34,34 @@ _UNREADABLE = (
 )
 
 
-def extract(archive: Path, into: Path) -> None:
+def extract(archive: Path, into: Path, waiting: Path) -> None:
     """Unpack a tar or zip archive into a folder, all of it or nothing.
 
-    It is first unpacked whole in a folder of its own there, and then moved in by renaming. A
-    member that would be written outside, and a link or device in a zip, is refused by name.
+    It is first unpacked whole in the folder ``waiting``, which is made for it on the same disk and
+    removed again, and then moved in by renaming. A member that would be written outside, a link or
+    device in a zip, and an archive of more than a gigabyte are refused.
     """
-    with tempfile.TemporaryDirectory(dir=into, prefix=".unpacking-") as name:
-        waiting = Path(name)
-        try:
-            if zipfile.is_zipfile(archive):
-                _extract_zip(archive, waiting)
-            else:
-                with tarfile.open(archive) as opened:
-                    opened.extractall(waiting, filter="data")
-        except BrokenFileError:
-            raise
-        except tarfile.FilterError as error:
-            _refuse(archive, f"its member {error.tarinfo.name!r} would leave the folder")
-        except (*_UNREADABLE, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-                raise  # the disk's fault, not the archive's
-            why = str(error).partition("\n")[0].rstrip(":.")  # tarfile lists all that it tried
-            _refuse(archive, f"it cannot be read as an archive ({why})")
+    waiting.mkdir()
+    try:
+        if zipfile.is_zipfile(archive):
+            _extract_zip(archive, waiting)
+        else:
+            with open_tar(archive) as opened:
+                members = list(tar_members(archive, opened))
+                opened.extractall(waiting, members, filter="data")
         _move_in(waiting, into)
+    except BrokenFileError:
+        raise
+    except tarfile.FilterError as error:
+        _leaves(archive, error.tarinfo.name)
+    except (*UNREADABLE, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # the disk's fault, not the archive's
+        # tarfile lists all that it tried
+        why = printable(str(error).partition("\n")[0]).rstrip(":.")
+        _refuse(archive, f"it cannot be read as an archive ({why})")
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
 
 
 def _move_in(source: Path, into: Path) -> None:
@@ -71,56 +75,54 @@ def _move_in(source: Path, into: Path) -> None:
 
 def _extract_zip(archive: Path, into: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
-        for member in opened.infolist():
+        members = opened.infolist()
+        # no more than its size in the table of contents is read of a member
+        _check_size(archive, len(members), sum(member.file_size for member in members))
+        for member in members:
             name = member.filename.replace("\\", "/")
             mode = member.external_attr >> 16
             outside = name.startswith("/") or ".." in name.split("/") or ":" in name
             if outside or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR)):
-                _refuse(archive, f"its member {member.filename!r} would leave the folder")
+                _leaves(archive, member.filename)
         opened.extractall(into)
+
+
+class _Header(tarfile.TarInfo):
+    """A header that is not read into memory where it is absurdly long."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Return the header that starts with these bytes."""
+        header = super().frombuf(buf, encoding, errors)
+        if header.size > HEADER and header.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE):
+            raise tarfile.ReadError("a header is too long")
+        return header
+
+
+def open_tar(archive: Path) -> tarfile.TarFile:
+    """Open a tar archive, packed in whichever way."""
+    return tarfile.open(archive, tarinfo=_Header)
+
+
+def tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Go through an archive; refuse it as soon as it turns out to be too large."""
+    total = 0
+    for count, member in enumerate(opened, start=1):
+        total += member.size
+        _check_size(archive, count, total)
+        yield member
+
+
+def _check_size(archive: Path, count: int, total: int) -> None:
+    if count > MEMBERS:
+        _refuse(archive, f"it has more than {MEMBERS} members")
+    if total > UNPACKED:
+        _refuse(archive, f"it would be larger than {UNPACKED >> 20} MB")
+
+
+def _leaves(archive: Path, member: str) -> NoReturn:
+    _refuse(archive, f"its member '{printable(member)}' would leave the folder")
 
 
 def _refuse(archive: Path, why: str) -> NoReturn:
     raise BrokenFileError(f"{archive} was not unpacked: {why}.") from None
-
-
-def _latin1(text: str, _encoding: str = "latin1") -> bytes:
-    return text.encode("latin1")
-
-
-_ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin1,  # how old protocols write bytes
-}
-
-
-class NumbersOnly(pickle.Unpickler):
-    """An unpickler for dicts and lists of numbers, text and arrays, which runs no other code.
-
-    The CIFAR files are pickles. Their arrays are rebuilt by three names of NumPy; a pickle that
-    asks for any other name is refused.
-    """
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return one of the allowed names, or refuse."""
-        try:
-            return _ALLOWED[module.replace("._core.", ".core."), name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
-
-
-def read_numbers(file: IO[bytes], path: Path) -> dict[str, Any]:
-    """Read a pickled dict of numbers, text and arrays; refuse anything else by the file's name."""
-    try:
-        content = NumbersOnly(file, encoding="latin1").load()
-    except OSError:
-        raise
-    except Exception as error:  # a broken pickle can raise anything
-        raise BrokenFileError(
-            f"{path} must be a pickle of arrays, text and numbers only, but {error}."
-        ) from None
-    if not isinstance(content, dict):
-        raise BrokenFileError(f"{path} must hold a dict, but holds {type(content).__name__}.")
-    return {k.decode() if isinstance(k, bytes) else str(k): v for k, v in content.items()}

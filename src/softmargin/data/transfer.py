@@ -1,16 +1,25 @@
-"""One file from the internet, whole or not at all.
-
-Pooch does the work: it writes to a temporary file beside the target, compares the checksum, and
-only then moves the file to its name.
-"""
+"""One file from the internet, within limits: whole and with the right checksum, or not at all."""
 
 from __future__ import annotations
 
+import http.client
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
-TIMEOUT = 30.0  # seconds without a byte
+from softmargin._text import printable
+from softmargin.data.errors import BrokenFileError
+from softmargin.data.files import check_file
+
+IDLE = 30.0  # seconds without a byte
+GRACE, SLOWEST = 60.0, 20_000  # seconds that any file may take, and bytes per second beyond them
+SMALL = 2**24  # bytes that any file may have
+BLOCK = 2**16
 
 
 class TransferError(Exception):
@@ -27,46 +36,135 @@ class TransferError(Exception):
         return "connect to the internet and try again" if self.is_network else "try again later"
 
 
-def transfer(url: str, target: Path, checksum: str | None, *, progress: bool, what: str) -> None:
-    """Download a file; ``what`` is the data set that it belongs to."""
+def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress: bool) -> None:
+    """Download a file to a name that nobody else uses or reads.
+
+    Args:
+        url: Its address.
+        target: Where it goes. When this raises, there may be a part of it.
+        checksum: What it must be, "" where that is not known.
+        megabytes: What it has at most, rounded down.
+        progress: Whether to show a progress bar.
+    """
+    limit = max(SMALL, (megabytes + 1) * 10**6)
+    bar = bar_of(target.name) if progress else None
     try:
-        import pooch
-        import requests
-    except ImportError:
-        raise ImportError(
-            f'Downloading {what} needs pooch, not installed: pip install "softmargin[lab]".'
-        ) from None
-    pooch.get_logger().setLevel("ERROR")
-    bar = Bar(target.name) if progress else None
-    downloader = pooch.HTTPDownloader(progressbar=bar or False, timeout=TIMEOUT)
-    try:
-        pooch.retrieve(url, checksum, target.name, target.parent, None, downloader)
-    except requests.exceptions.RequestException as error:
-        raise TransferError(url, _reason(error), is_network=True) from None
-    except ValueError:
-        why = f"{target.name} arrived damaged: its checksum is not {checksum}"
-        raise TransferError(url, why, is_network=False) from None
+        with _opened(url, limit) as answer, target.open("wb") as file:
+            _copy(url, answer, file, limit, bar)
+            file.flush()
+            os.fsync(file.fileno())
     finally:
         if bar is not None:
             bar.close()
+    try:
+        check_file(target, checksum)
+    except BrokenFileError:
+        why = f"{target.name} arrived damaged: its checksum is not {checksum}"
+        raise TransferError(url, why, is_network=False) from None
 
 
-def _reason(error: Exception) -> str:
-    """Return one phrase for a failed request."""
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"the server answered {response.status_code}"
-    phrases = {
-        "ConnectTimeout": "no answer",
-        "ReadTimeout": "the server stopped answering",
-        "ChunkedEncodingError": "the connection was cut",
-        "ConnectionError": "no connection",
-    }
-    return phrases.get(type(error).__name__, type(error).__name__)
+def _opened(url: str, limit: int) -> Any:
+    """Return the answer to a request, if it is not too long already by its own account."""
+    opener = urllib.request.build_opener(_Redirects)
+    request = urllib.request.Request(url, headers={"User-Agent": "softmargin"})
+    try:
+        answer = opener.open(request, timeout=IDLE)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise TransferError(url, _reason(error), is_network=True) from None
+    length = _length(answer)
+    if length is not None and length > limit:
+        answer.close()
+        raise TransferError(url, _too_long(limit), is_network=False)
+    return answer
+
+
+def _length(answer: Any) -> int | None:
+    text = str(answer.headers.get("Content-Length", ""))
+    chunked = answer.headers.get("Transfer-Encoding")
+    return int(text[:20]) if text.isascii() and text.isdigit() and not chunked else None
+
+
+def _copy(url: str, answer: Any, file: IO[bytes], limit: int, bar: Bar | None) -> None:
+    """Write what arrives, until it ends, is too much or takes too long."""
+    seconds, total, start = GRACE + limit / SLOWEST, 0, time.monotonic()
+    expected = _length(answer)
+    if bar is not None:
+        bar.total = expected
+    while True:
+        try:
+            block = answer.read1(BLOCK)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = _reason(error, started=True)
+            raise TransferError(url, reason, is_network=True) from None
+        total += len(block)
+        if total > limit:
+            raise TransferError(url, _too_long(limit), is_network=False)
+        if time.monotonic() - start > seconds:
+            why = f"it took longer than {seconds / 60:.0f} minutes"
+            raise TransferError(url, why, is_network=True)
+        if not block:
+            break
+        file.write(block)
+        if bar is not None:
+            bar.update(len(block))
+    if expected is not None and total < expected:
+        raise TransferError(url, "the connection was cut", is_network=True)
+
+
+def _too_long(limit: int) -> str:
+    return f"it is longer than {limit // 10**6} MB, which the published file is not"
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server elsewhere, but never from https to anything else, nor to a file."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the request to make instead."""
+        scheme = urlsplit(newurl).scheme
+        if scheme != "https" and (scheme, req.type) != ("http", "http"):
+            raise _RedirectError(printable(newurl))
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any
+    ) -> Any:
+        """Say ourselves where the server pointed, also where urllib would refuse."""
+        where = headers.get("location") or headers.get("uri") or ""
+        scheme = urlsplit(where).scheme
+        if scheme not in ("", "http", "https"):
+            raise _RedirectError(printable(where))
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+class _RedirectError(OSError):
+    """A server pointed to an address that is not followed."""
+
+
+def _reason(error: BaseException, *, started: bool = False) -> str:
+    """Return one phrase for a request that failed."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answered {error.code}"
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException):
+        return _reason(error.reason, started=started)
+    if isinstance(error, _RedirectError):
+        return f"the server pointed to {str(error)!r}, which is not secure"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "the server's certificate is not valid"
+    if isinstance(error, TimeoutError):
+        return "the server stopped answering" if started else "no answer"
+    if started or isinstance(error, (ConnectionResetError, http.client.IncompleteRead)):
+        return "the connection was cut"
+    if isinstance(error, http.client.HTTPException):
+        return "the server's answer makes no sense"
+    return "no connection"
 
 
 class Bar:
-    """A progress bar for Pooch, drawn by Rich on standard error."""
+    """A progress bar, drawn by Rich on standard error."""
 
     def __init__(self, title: str) -> None:
         """Start to draw."""
@@ -94,10 +192,14 @@ class Bar:
         """Go on by this many bytes."""
         self._progress.update(self._task, total=self.total or None, advance=count)
 
-    def reset(self) -> None:
-        """Go back to none."""
-        self._progress.update(self._task, completed=0)
-
     def close(self) -> None:
         """Stop drawing."""
         self._progress.stop()
+
+
+def bar_of(title: str) -> Bar | None:
+    """Return a progress bar, or none where Rich is missing."""
+    try:
+        return Bar(title)
+    except ImportError:
+        return None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from softmargin._text import printable
 from softmargin.data.checksums import CIFAR10, CIFAR100
 from softmargin.data.errors import BrokenFileError
+from softmargin.data.pickles import read_numbers
 from softmargin.data.readers.parts import Options, Parts, channels_first, image_split
-from softmargin.data.safety import read_numbers
+from softmargin.data.safety import UNREADABLE, open_tar, tar_members
 from softmargin.data.sets import Split
 
 Contents = Mapping[str, dict[str, Any]]
@@ -62,15 +64,29 @@ def _cifar(
     try:
         for names in (batches, [test]):
             parts = [contents[name] for name in names]
-            pixels = [np.asarray(part["data"]).reshape(-1, 3, 32, 32) for part in parts]
-            labels = [np.asarray(part[kind + "s"], dtype=np.int64) for part in parts]
+            pixels = [_pixels(part["data"]) for part in parts]
+            labels = [_labels(part[kind + "s"]) for part in parts]
             splits.append(image_split(np.concatenate(pixels), np.concatenate(labels), path))
         class_names = [_text(name) for name in contents[meta][kind + "_names"]]
     except BrokenFileError:
         raise
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise BrokenFileError(f"{path} does not hold CIFAR as published: {error}.") from None
     return Parts(splits[0], splits[1], class_names)
+
+
+def _pixels(data: object) -> npt.NDArray[Any]:
+    if not isinstance(data, np.ndarray):
+        raise ValueError("data is no array")
+    return data.reshape(-1, 3, 32, 32)
+
+
+def _labels(labels: object) -> npt.NDArray[Any]:
+    if isinstance(labels, np.ndarray):
+        return labels
+    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+        raise ValueError("labels are no list of whole numbers")
+    return np.array(labels, np.int64)
 
 
 def _unpickle(files: Mapping[str, Path]) -> Contents:
@@ -87,14 +103,16 @@ def _unpickle(files: Mapping[str, Path]) -> Contents:
 def _unpickle_archive(path: Path, wanted: Container[str]) -> Contents:
     contents = {}
     try:
-        with tarfile.open(path) as opened:
-            for member in opened:
+        with open_tar(path) as opened:
+            for member in tar_members(path, opened):
                 name = member.name.rpartition("/")[2]
-                file = opened.extractfile(member)
-                if file is not None and name in wanted:
+                if name in wanted and (file := opened.extractfile(member)) is not None:
                     contents[name] = read_numbers(file, path)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise BrokenFileError(f"{path} cannot be read as an archive: {error}.") from None
+    except BrokenFileError:
+        raise
+    except (*UNREADABLE, KeyError, OSError) as error:
+        why = printable(str(error).partition("\n")[0]).rstrip(":.")
+        raise BrokenFileError(f"{path} cannot be read as an archive: {why}.") from None
     return contents
 
 
@@ -116,5 +134,7 @@ def _svhn(path: Path) -> Split:
     return image_split(images, labels.astype(np.int64) % 10, path)
 
 
-def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
+def _text(name: object) -> str:
+    if not isinstance(name, (str, bytes)):
+        raise ValueError("a class name is no text")
+    return name.decode() if isinstance(name, bytes) else name
