@@ -1,13 +1,14 @@
 """A real server on loopback, whose files can go wrong on their way."""
 
+import contextlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Server(ThreadingHTTPServer):
-    """Serves ``files``; ``faults`` says what goes wrong with which."""
+    """Serves ``files``; ``faults`` says what goes wrong with which; ``answers`` are functions."""
 
     def __init__(self):
-        self.files, self.faults, self.requests = {}, {}, []
+        self.files, self.faults, self.answers, self.requests = {}, {}, {}, []
         super().__init__(("127.0.0.1", 0), Handler)
 
     @property
@@ -18,6 +19,10 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.requests.append(self.path)
+        if self.path in self.server.answers:
+            with contextlib.suppress(OSError):  # the other side may hang up
+                self.server.answers[self.path](self)
+            return
         content, fault = self.server.files.get(self.path), self.server.faults.get(self.path)
         if content is None:
             self.send_error(404)

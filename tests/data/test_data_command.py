@@ -6,7 +6,9 @@ import hashlib
 import pytest
 from data_files import mnist_arrays, write_files, write_mnist
 
-from softmargin.data import MissingDataError, load, names
+from softmargin.cli import main
+from softmargin.data import MissingDataError, load, names, registry
+from softmargin.data import command as data_command
 from softmargin.data.command import declare, run
 
 
@@ -100,6 +102,22 @@ def test_fetch_of_what_is_there(capsys, fashion):
     assert "digits: in scikit-learn" in out
 
 
+def test_fetch_downloads_everything_only_when_asked(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(data_command, "obtain", lambda entry, *_: asked.append(entry.name))
+    message = refused("fetch")
+    assert message.startswith("argument NAME: must name what to fetch, of mnist, fashion_mnist, ")
+    assert "uci/<table>; --all fetches all that can be downloaded (876 MB)." in message
+    assert "'mnist' was given too" in refused("fetch", "mnist", "--all")
+    assert asked == []
+    monkeypatch.setattr(data_command, "check", lambda found: ())
+    command("fetch", "--all")
+    assert asked == [name for name, entry in registry.ENTRIES.items() if entry.has_download]
+    asked.clear()
+    command("fetch", "mnist", "uci", "mnist", "uci/", "uci/iris")
+    assert asked == ["mnist", *(name for name in names() if name.startswith("uci/"))]
+
+
 def test_fetch_of_what_has_no_download():
     assert "folders train and val" in refused("fetch", "imagenet")
 
@@ -123,16 +141,24 @@ def test_unknown_names_are_answered_with_the_nearest(name, nearest):
         load(name)
     assert nearest in str(caught.value)
     assert f"got {name!r}." in str(caught.value)
-    assert nearest in refused("list", name)
+    for action in ("list", "fetch", "verify", "path"):
+        message = refused(action, name)
+        assert message.startswith("argument NAME: must be ")
+        assert nearest in message
+        assert message.endswith(f"but got {name!r}.")
     with pytest.raises(TypeError, match="name must be text"):
         load(3)
 
 
 def test_folders_that_do_not_exist(tmp_path, monkeypatch):
     missing = str(tmp_path / "missing")
-    assert refused("list", "--root", missing) == (
-        f"root must name a folder that exists, but got {missing!r}."
-    )
+    for wrong in (missing, "", "x" * 5000, str(tmp_path / "file")):
+        (tmp_path / "file").write_text("")
+        for action in ("list", "fetch", "verify", "path"):
+            message = refused(action, "mnist", "--root", wrong)
+            assert message.startswith("argument --root: must name a folder that exists, but got '")
+            assert len(message) < 300
+    assert missing in refused("list", "--root", missing)
     with pytest.raises(MissingDataError, match="root must name a folder"):
         load("mnist", root=missing)
     monkeypatch.setenv("SOFTMARGIN_DATA", missing)
@@ -159,3 +185,58 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "uci/iris.csv").symlink_to(tmp_path / "uci")
     with pytest.raises((ValueError, OSError), match="iris.csv"):
         load("uci/iris", root=tmp_path)
+
+
+def test_the_command_line_names_what_was_typed(capsys, tmp_path):
+    """Through the whole command line: what the user typed, and the nearest names."""
+    with pytest.raises(SystemExit):
+        main(["train", "--data", "mnits", "--out", str(tmp_path / "run")])
+    assert capsys.readouterr().err == (
+        "softmargin train: argument --data: must be a data set such as mnist, digits, "
+        "but got 'mnits'.\n"
+    )
+    assert not (tmp_path / "run").exists()
+    assert main(["data", "fetch", "mnits"]) != 0
+    assert "softmargin data: argument NAME: must be a data set such as mnist" in (
+        capsys.readouterr().err
+    )
+    config = tmp_path / "config.yaml"
+    config.write_text("data: mnits\n")
+    assert main(["train", "--config", str(config), "--out", str(tmp_path / "run")]) != 0
+    assert "softmargin train: data must be a data set such as mnist" in capsys.readouterr().err
+
+
+def test_errors_of_the_system_have_no_number(capsys, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise FileExistsError(17, "File exists", str(tmp_path / "a\x1b[2Jb"))
+
+    monkeypatch.setattr(data_command, "find", fails)
+    assert main(["data", "list"]) != 0
+    assert capsys.readouterr().err == (f"softmargin data: {tmp_path}/a\\x1b[2Jb: File exists.\n")
+
+
+def test_text_from_files_gives_no_orders_to_a_terminal(tmp_path):
+    orders = "n\x1b[2J\x9b31m\u202e\n" + "y" * 1000
+    (tmp_path / "imagenet/train" / orders[:200]).mkdir(parents=True)
+    (tmp_path / "imagenet/train" / orders[:200] / "a.png").write_bytes(b"no picture")
+    (tmp_path / "imagenet/val/other\x1b[2J").mkdir(parents=True)
+    messages = []
+    with pytest.raises(ValueError) as caught:
+        load("imagenet", root=tmp_path)
+    messages.append(str(caught.value))
+    (tmp_path / "imagenet/val/other\x1b[2J").rename(tmp_path / "imagenet/val" / orders[:200])
+    (tmp_path / "imagenet/val" / orders[:200] / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError) as caught:
+        load("imagenet", root=tmp_path).train[0]
+    messages.append(str(caught.value))
+    write_files(tmp_path, {"uci/iris.csv": f'a,b,class\n1,2,x\n"{orders}",2,x\n'.encode()})
+    with pytest.raises(ValueError) as caught:
+        load("uci/iris", root=tmp_path, verify=False)
+    messages.append(str(caught.value))
+    with pytest.raises(ValueError) as caught:
+        load(orders)
+    messages.append(str(caught.value))
+    for message in messages:
+        assert message.isprintable()
+        assert "\\x1b[2J" in message
+        assert len(message) < 600

@@ -251,7 +251,7 @@ def test_the_command_fetches_lists_and_verifies_tables(put, server, cache, capsy
         if name.startswith("uci/") or name in ("imagenet", "digits")
     }
     monkeypatch.setattr(data_command, "ENTRIES", entries)  # what no name stands for
-    message = refused("fetch")  # one fails, and only then is it said
+    message = refused("fetch", "--all")  # one fails, and only then is it said
     assert message.startswith("uci/vertebral_column is not on this machine")
     out = capsys.readouterr().out
     assert "digits: in scikit-learn\n" in out

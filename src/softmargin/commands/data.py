@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from softmargin._text import escaped
 from softmargin.commands.common import Command, UsageError
 from softmargin.data import command
 
@@ -14,8 +15,13 @@ def run(options: argparse.Namespace) -> None:
         command.run(options)
     except BrokenPipeError:
         raise
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
+    except OSError as error:
+        # our own errors are sentences; those of the system have a number, a reason and a file
+        known = error.strerror is None
+        text = str(error) if known else f"{error.filename or 'a file'}: {error.strerror}."
+        raise UsageError(text if known else escaped(text)) from None
 
 
 COMMAND = Command(command.SUMMARY, command.DESCRIPTION, command.declare, run)

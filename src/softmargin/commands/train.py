@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from softmargin.commands.common import Command, UsageError, count, folder, require_lab, seed
+from softmargin.commands.common import (
+    Command,
+    UsageError,
+    count,
+    data_set,
+    folder,
+    require_lab,
+    seed,
+)
 
 TRAIN = """\
 Train one model. The folder --out keeps everything: configuration, metrics by epoch,
@@ -24,7 +32,7 @@ Score a finished run again from its stored logits. The numbers are those that tr
 # option: (kind, help); what is not given comes from --config, or has its default
 GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
     "data": {
-        "data": (str, "data set, such as mnist, cifar10, digits, uci/iris"),
+        "data": (data_set, "data set, such as mnist, cifar10, digits, uci/iris"),
         "fraction": (float, "share of the training set to keep"),
         "pollute": (float, "share of training labels to move to another class"),
     },

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from softmargin.data.entry import Entry
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
-from softmargin.data.files import Found, cache_folder, check, find, search_folders
+from softmargin.data.files import Found, cache_folder, check, existing, find, search_folders
 from softmargin.data.loading import obtain
-from softmargin.data.registry import ENTRIES, entry_of
+from softmargin.data.registry import ENTRIES, entry_of, groups, overview
 
 SUMMARY = "list, fetch, verify and find the data sets"
 DESCRIPTION = """\
@@ -22,7 +22,8 @@ _ACTIONS = {
     "verify": "check the files on this machine against their checksums",
     "path": "print the folder of data sets; without a name, that of the cache",
 }
-_HELP = "data set, or uci for all of its tables (default: all)"
+_HELP = "data set, or uci for all of its tables"
+_NAME, _ROOT = "argument NAME:", "argument --root:"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     for action, summary in _ACTIONS.items():
         sub = actions.add_parser(action, help=summary, description=f"{summary.capitalize()}.")
-        sub.add_argument("names", nargs="*", metavar="NAME", help=_HELP)
+        default = "" if action in ("fetch", "path") else " (default: all)"
+        sub.add_argument("names", nargs="*", metavar="NAME", help=_HELP + default)
+        if action == "fetch":
+            sub.add_argument("--all", action="store_true", help="all that can be downloaded")
         sub.add_argument(
             "--root", metavar="DIR", help="the only folder to look in and to download to"
         )
@@ -38,17 +42,35 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run one action; raise ``ValueError``, ``OSError`` or ``ImportError`` with one sentence."""
-    entries = [entry for name in options.names for entry in _meant(name)]
-    entries = entries or list(ENTRIES.values())
+    if options.root is not None:
+        existing(_ROOT, options.root)
+    meant = {entry.name: entry for name in options.names for entry in _meant(name)}
+    if options.action == "fetch":
+        _check_asked(options)
+    entries = list((meant or ENTRIES).values())
     {"list": _list, "fetch": _fetch, "verify": _verify, "path": _path}[options.action](
         entries, options
     )
 
 
 def _meant(name: str) -> list[Entry]:
-    if name.rstrip("/") == "uci":
-        return [entry for entry in ENTRIES.values() if entry.name.startswith("uci/")]
-    return [entry_of(name)]
+    if name.rstrip("/") in groups():
+        return [entry for entry in ENTRIES.values() if entry.group == name.rstrip("/")]
+    return [entry_of(name, _NAME)]
+
+
+def _check_asked(options: argparse.Namespace) -> None:
+    """Refuse to download everything unless that was asked for."""
+    if options.all and options.names:
+        raise ValueError(
+            f"argument --all: stands for every data set, but {options.names[0]!r} was given too."
+        )
+    if not options.all and not options.names:
+        total = sum(entry.megabytes for entry in ENTRIES.values() if entry.has_download)
+        raise ValueError(
+            f"{_NAME} must name what to fetch, of {overview()}; --all fetches all that can be "
+            f"downloaded ({total} MB)."
+        )
 
 
 def _list(entries: list[Entry], options: argparse.Namespace) -> None:

@@ -53,7 +53,8 @@ class Remote:
 class Entry:
     """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``.
 
-    ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table.
+    ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table. ``group``
+    is the word for all data sets of a collection, and their names start with it.
     """
 
     name: str
@@ -70,6 +71,12 @@ class Entry:
     recipe: Recipe | None = None
     bundled: Bundled | None = None
     advice: str = ""
+    group: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name without that of the collection."""
+        return self.name.removeprefix(f"{self.group}/")
 
     @property
     def has_download(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from softmargin._text import printable
 from softmargin.data.entry import Entry, Layout
 from softmargin.data.errors import BrokenFileError, MissingDataError
 from softmargin.data.sets import FileRecord
@@ -46,9 +47,9 @@ def cache_folder() -> Path:
 def search_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
     """Return the folders to look in: ``root`` alone, or ``$SOFTMARGIN_DATA`` and the cache."""
     if root is not None:
-        return [_existing("root", root)]
+        return [existing("root", root)]
     if given := os.environ.get(DATA):
-        return [_existing(DATA, given), cache_folder()]
+        return [existing(DATA, given), cache_folder()]
     return [cache_folder()]
 
 
@@ -57,9 +58,11 @@ def download_folder(root: str | os.PathLike[str] | None = None) -> Path:
     return cache_folder() if root is None else Path(root)
 
 
-def _existing(name: str, folder: str | os.PathLike[str]) -> Path:
-    if not Path(folder).is_dir():
-        raise MissingDataError(f"{name} must name a folder that exists, but got {str(folder)!r}.")
+def existing(name: str, folder: str | os.PathLike[str]) -> Path:
+    """Return a folder; say what its caller calls it where there is none."""
+    if not os.fspath(folder) or not os.path.isdir(folder):
+        shown = printable(os.fspath(folder))
+        raise MissingDataError(f"{name} must name a folder that exists, but got '{shown}'.")
     return Path(folder)
 
 
@@ -73,10 +76,17 @@ def find(entry: Entry, folders: list[Path], *, named: bool = False) -> Found | N
             if layout.named_only and not named:
                 continue
             there = {name: root / layout.folder / name for name in layout.files}
-            there = {name: path for name, path in there.items() if path.exists()}
+            there = {name: path for name, path in there.items() if _exists(path)}
             if there and all(name in there or name in layout.optional for name in layout.files):
                 return Found(root, layout, there)
     return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # such as a folder that may not be entered
+        raise BrokenFileError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def check(found: Found, *, verify: bool = True) -> tuple[FileRecord, ...]:
@@ -132,4 +142,5 @@ def read_sums(root: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError):
         return {}
     parts = (line.split(maxsplit=1) for line in lines if line.strip())
-    return {pair[1].lstrip("*"): f"sha256:{pair[0].lower()}" for pair in parts if len(pair) == 2}
+    named = {pair[1].lstrip("*").removeprefix("./"): pair[0].lower() for pair in parts if pair[1:]}
+    return {name: f"sha256:{checksum}" for name, checksum in named.items()}

@@ -157,6 +157,7 @@ def _entry(stem: str) -> Entry:
             rows, sum(counts.values()), features, counts, _ZERO_IS_MISSING.get(stem, ())
         ),
         recipe=RECIPES[stem],
+        group="uci",
     )
 
 

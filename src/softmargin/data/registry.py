@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from softmargin._text import printable
 from softmargin.data.entry import Entry
 from softmargin.data.published_images import IMAGES
 from softmargin.data.published_tables import TABLES
@@ -44,16 +45,39 @@ def names() -> list[str]:
     return list(ENTRIES)
 
 
-def entry_of(name: str) -> Entry:
-    """Return an entry; for an unknown name raise ``ValueError`` with the nearest ones."""
+def groups() -> list[str]:
+    """Return the words that stand for several data sets.
+
+    >>> groups()
+    ['uci']
+    """
+    return list(dict.fromkeys(entry.group for entry in ENTRIES.values() if entry.group))
+
+
+def overview() -> str:
+    """Return what there is in one phrase: a collection counts as one.
+
+    >>> overview()[-39:]
+    'places365, digits, iris and uci/<table>'
+    """
+    single = [entry.name for entry in ENTRIES.values() if not entry.group]
+    return f"{', '.join(single)} and {', '.join(f'{group}/<table>' for group in groups())}"
+
+
+def entry_of(name: str, argument: str = "name") -> Entry:
+    """Return an entry; for an unknown name raise ``ValueError`` with the nearest ones.
+
+    ``argument`` is what the caller of the caller calls the name.
+    """
     if not isinstance(name, str):
-        raise TypeError(f"name must be text, but got {name!r}.")
+        raise TypeError(f"{argument} must be text, but got {name!r}.")
     if name in ENTRIES:
         return ENTRIES[name]
-    stems = {known.removeprefix("uci/"): known for known in reversed(ENTRIES)}
-    plain = name.lower().replace("-", "_").removeprefix("uci/")
-    close = get_close_matches(plain, stems, n=3, cutoff=0.5)
+    stems = {entry.stem: entry.name for entry in reversed(ENTRIES.values())}
+    plain = name.lower().replace("-", "_").rpartition("/")[2]
+    close = get_close_matches(plain[:100], stems, n=3, cutoff=0.5)
     if plain in stems:
         close = [plain, *(stem for stem in close if stem != plain)]
-    nearest = [stems[stem] for stem in close] or names()
-    raise ValueError(f"name must be a data set such as {', '.join(nearest)}, but got {name!r}.")
+    nearest = ", ".join(stems[stem] for stem in close)
+    allowed = f"a data set such as {nearest}" if nearest else f"one of {overview()}"
+    raise ValueError(f"{argument} must be {allowed}, but got '{printable(name)}'.")

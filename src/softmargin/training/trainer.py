@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from softmargin import data, models
 from softmargin.calibration import CalibrationMetrics
 from softmargin.center import CenterLoss
+from softmargin.data.registry import entry_of
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads._distributed import gathered
@@ -348,6 +349,8 @@ def _writer(out: Path) -> Any:
 
 def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data.Dataset:
     """Return the data with what the configuration takes away or spoils."""
+    if dataset is None:
+        entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
     found = data.load(config.data, seed=config.seed) if dataset is None else dataset
     if config.fraction is not None:
         found = found.subset(config.fraction, config.seed)

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError, MissingDataError
 from softmargin.data.readers.parts import Options, Parts
-from softmargin.data.readers.pictures import as_tensor, open_picture
+from softmargin.data.readers.pictures import as_tensor, open_picture, read_small
 from softmargin.data.resized_crop import RandomResizedCrop
 from softmargin.data.sets import Split
 
@@ -70,7 +71,7 @@ class FolderSplit(Split):
 
         def store(place: int) -> None:
             path = self.paths[numbers[place]]
-            picture = open_picture(path.read_bytes, str(path))
+            picture = open_picture(lambda: read_small(path), str(path))
             images[place] = as_tensor(change(picture, numbers[place]))
 
         with ThreadPoolExecutor(THREADS) as pool:  # Pillow decodes outside of Python's lock
@@ -98,11 +99,20 @@ class FolderSplit(Split):
 
 def read_folders(files: Mapping[str, Path], options: Options) -> Parts:
     """Read folders ``train`` and ``val`` that each hold one folder per class."""
+    try:
+        return _read_folders(files, options)
+    except MissingDataError:
+        raise
+    except OSError as error:
+        raise MissingDataError(f"{error.filename} cannot be read: {error.strerror}.") from None
+
+
+def _read_folders(files: Mapping[str, Path], options: Options) -> Parts:
     folders = {part: _class_folders(files[part]) for part in ("train", "val")}
     names = sorted(folders["train"])
     if extra := sorted(set(folders["val"]) - set(names)):
         raise BrokenFileError(
-            f"{files['val']} must have the classes of train, but also has {extra[0]!r}."
+            f"{files['val']} must have the classes of train, but also has '{printable(extra[0])}'."
         )
     splits = []
     for part in ("train", "val"):

@@ -13,12 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers.parts import Options, Parts, Reader, image_split
+from softmargin.data.readers.parts import (
+    REMEDY,
+    Options,
+    Parts,
+    Reader,
+    image_split,
+    unreadable,
+)
 from softmargin.data.sets import Split
 
 FILES = tuple(
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
+
+LIMIT = 2**28  # bytes; the images of MNIST have 47 MB
 
 
 def reader(class_names: tuple[str, ...]) -> Reader:
@@ -40,16 +49,21 @@ def _split(images: Path, labels: Path) -> Split:
 
 
 def read_idx(path: Path) -> npt.NDArray[Any]:
-    """Read one idx file of bytes."""
+    """Read one idx file of bytes; no more of it than its header says."""
     try:
-        read = path.read_bytes()
-        content = bytearray(gzip.decompress(read) if path.suffix == ".gz" else read)
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            # two zero bytes, the type (8: unsigned bytes), the number of dimensions, then each size
+            start = file.read(4)
+            dimensions = start[3] if len(start) == 4 and start[:3] == b"\0\0\x08" else 0
+            sizes = file.read(4 * dimensions)
+            shape = [int.from_bytes(sizes[i : i + 4], "big") for i in range(0, len(sizes), 4)]
+            count = math.prod(shape)
+            is_header = 1 <= dimensions <= 4 and len(sizes) == 4 * dimensions
+            content = bytearray(file.read(count + 1)) if is_header and count <= LIMIT else None
     except (OSError, EOFError, zlib.error) as error:
-        raise BrokenFileError(f"{path} cannot be read: {error}.") from None
-    # two zero bytes, the type (8: unsigned bytes), the number of dimensions, then each size
-    dimensions = content[3] if len(content) > 3 and content[:3] == b"\0\0\x08" else 0
-    start = 4 + 4 * dimensions
-    shape = [int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4)]
-    if not dimensions or len(content) != start + math.prod(shape):
-        raise BrokenFileError(f"{path} must be an idx file of bytes as long as its header says.")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+        raise unreadable(path, error) from None
+    if content is None or len(content) != count:
+        raise BrokenFileError(
+            f"{path} must be an idx file of bytes as long as its header says; {REMEDY}."
+        )
+    return np.frombuffer(content, np.uint8).reshape(shape)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers.parts import Options, Parts, channels_first, image_split
+from softmargin.data.readers.parts import (
+    REMEDY,
+    Options,
+    Parts,
+    channels_first,
+    image_split,
+    unreadable,
+)
+from softmargin.data.safety import UNREADABLE
+
+UNPACKED = 2**29  # bytes of the arrays of one file; the largest has 31 MB
+CLASSES = 100_000
 
 
 def read_cifar10(files: Mapping[str, Path], _: Options) -> Parts:
@@ -26,7 +35,7 @@ def read_cifar10(files: Mapping[str, Path], _: Options) -> Parts:
     return Parts(
         image_split(pixels, labels, next(iter(batches.values()))),
         image_split(undo_differences(test["x_d2"]), test["y"], test_path),
-        [str(name) for name in test["class_names"]],
+        _names(test["class_names"], test_path),
     )
 
 
@@ -37,7 +46,7 @@ def read_subset(files: Mapping[str, Path], _: Options) -> Parts:
     return Parts(
         image_split(channels_first(arrays["x_train"]), arrays["y_train"], path),
         image_split(channels_first(arrays["x_test"]), arrays["y_test"], path),
-        [str(name) for name in arrays["class_names"]],
+        _names(arrays["class_names"], path),
     )
 
 
@@ -54,12 +63,25 @@ def undo_differences(residuals: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.stack([red + green, green, blue + green], axis=1)
 
 
+def _names(names: npt.NDArray[Any], path: Path) -> list[str]:
+    if names.ndim != 1 or names.dtype.kind != "U" or len(names) > CLASSES:
+        raise BrokenFileError(f"{path} must hold a list of class names, but does not; {REMEDY}.")
+    return [str(name) for name in names]
+
+
 def _arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
-    """Read arrays, never pickles, from an ``.npz``."""
+    """Read arrays, never pickles, from an ``.npz``, if they are not too large."""
     try:
         with np.load(path, allow_pickle=False) as opened:
+            if not isinstance(opened, np.lib.npyio.NpzFile) or opened.zip is None:
+                raise ValueError("it is no .npz file")
+            # no more than these sizes is read of a member
+            sizes = {member.filename: member.file_size for member in opened.zip.infolist()}
+            if sum(sizes.get(f"{name}.npy", 0) for name in names) > UNPACKED:
+                raise ValueError(f"its arrays would take more than {UNPACKED >> 20} MB")
             return {name: opened[name] for name in names}
     except KeyError as error:
-        raise BrokenFileError(f"{path} must hold {', '.join(names)}: {error.args[0]}.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, lzma.LZMAError, zlib.error) as error:
-        raise BrokenFileError(f"{path} cannot be read: {error}.") from None
+        why = printable(str(error.args[0]))
+        raise BrokenFileError(f"{path} must hold {', '.join(names)}: {why}; {REMEDY}.") from None
+    except (*UNREADABLE, OSError, MemoryError, TypeError, AttributeError) as error:
+        raise unreadable(path, error) from None

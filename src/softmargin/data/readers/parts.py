@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.sets import Split
 
@@ -39,18 +40,31 @@ class Parts:
 Reader = Callable[[Mapping[str, Path], Options], Parts]
 
 
+REMEDY = "delete it and fetch it again"
+
+
+def unreadable(path: Path, error: Exception, what: str = "") -> BrokenFileError:
+    """Return the sentence about a file that cannot be read, and what to do."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    why = printable(why.partition("\n")[0] or type(error).__name__).rstrip(":.")
+    return BrokenFileError(f"{path} cannot be read{what}: {why}; {REMEDY}.")
+
+
 def image_split(images: npt.NDArray[Any], labels: npt.NDArray[Any], path: Path) -> Split:
     """Return a split of channels-first images, or say which file does not fit."""
-    if images.dtype != np.uint8 or images.ndim != 4 or labels.shape != images.shape[:1]:
+    fits = images.dtype == np.uint8 and images.ndim == 4 and labels.dtype.kind in "iu"
+    if not fits or labels.shape != images.shape[:1]:
         raise BrokenFileError(
             f"{path} must hold uint8 images (N, C, H, W) and as many labels, but holds "
-            f"{images.dtype} of shape {images.shape} and {len(labels)} labels."
+            f"{images.dtype} of shape {images.shape} and labels of shape {labels.shape}."
         )
     return Split(_tensor(images), _tensor(labels.astype(np.int64)))
 
 
 def channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Turn (N, H, W, C) into (N, C, H, W)."""
+    if images.ndim != 4:
+        return images  # refused by its shape later
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 

@@ -13,12 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers.parts import Options, Parts
+from softmargin.data.readers.parts import Options, Parts, unreadable
+from softmargin.data.safety import UNREADABLE
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
 TINY = "tiny-imagenet-200/"
+FILE = 2**27  # bytes of one file
+PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 
 
 def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
@@ -26,9 +30,18 @@ def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
     (path,) = files.values()
     try:
         with zipfile.ZipFile(path) as opened:
-            return _tiny(opened.read, opened.namelist(), path, options)
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
-        raise BrokenFileError(f"{path} cannot be read as Tiny-ImageNet: {error}.") from None
+
+            def read(name: str) -> bytes:
+                # no more than this size is read of a member
+                if opened.getinfo(name).file_size > FILE:
+                    raise ValueError(f"{printable(name)} in it is larger than {FILE >> 20} MB")
+                return opened.read(name)
+
+            return _tiny(read, opened.namelist(), path, options)
+    except BrokenFileError:
+        raise
+    except (*UNREADABLE, KeyError, OSError) as error:
+        raise unreadable(path, error, " as Tiny-ImageNet") from None
 
 
 def read_tiny_folder(files: Mapping[str, Path], options: Options) -> Parts:
@@ -36,11 +49,18 @@ def read_tiny_folder(files: Mapping[str, Path], options: Options) -> Parts:
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
     try:
-        return _tiny(
-            lambda name: (root / name.removeprefix(TINY)).read_bytes(), names, root, options
-        )
-    except OSError as error:
-        raise BrokenFileError(f"{root} cannot be read as Tiny-ImageNet: {error}.") from None
+        return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
+    except BrokenFileError:
+        raise
+    except (OSError, ValueError, IndexError) as error:
+        raise unreadable(root, error, " as Tiny-ImageNet") from None
+
+
+def read_small(path: Path) -> bytes:
+    """Read a file that holds one picture, or one list."""
+    if path.stat().st_size > FILE:
+        raise ValueError(f"{path} is larger than {FILE >> 20} MB")
+    return path.read_bytes()
 
 
 def _tiny(
@@ -55,10 +75,12 @@ def _tiny(
     lines = read(TINY + "val/val_annotations.txt").decode().splitlines()
     test = [line.split("\t")[:2] for line in lines if line]
     try:
-        y_train = torch.tensor([number[name.split("/")[2]] for name in train])
-        y_test = torch.tensor([number[name] for _, name in test])
+        y_train = torch.tensor([number[name.split("/")[2]] for name in train], dtype=torch.int64)
+        y_test = torch.tensor([number[name] for _, name in test], dtype=torch.int64)
     except KeyError as error:
-        raise BrokenFileError(f"{path} has pictures of {error}, not in its wnids.txt.") from None
+        raise BrokenFileError(
+            f"{path} has pictures of '{printable(str(error.args[0]))}', not in its wnids.txt."
+        ) from None
     if options.fraction is not None:  # before decoding, which is what takes time
         kept = stratified_indices(y_train, options.fraction, options.seed)
         train, y_train = [train[i] for i in kept.tolist()], y_train[kept]
@@ -76,12 +98,8 @@ def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 
     with ThreadPoolExecutor(2) as pool:  # Pillow decodes outside of Python's lock
 
         def store(i: int) -> None:
-            picture = as_tensor(open_picture(lambda: read(names[i]), names[i]))
-            if picture.shape != images[i].shape:
-                raise BrokenFileError(
-                    f"{names[i]} must be {size} x {size}, but is {tuple(picture.shape[1:])}."
-                )
-            images[i] = picture
+            picture = open_picture(lambda: read(names[i]), names[i], size)
+            images[i] = as_tensor(picture)
 
         done: Iterator[None] = pool.map(store, range(len(names)))
         for _ in done:
@@ -89,18 +107,33 @@ def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 
     return images
 
 
-def open_picture(read: Callable[[], bytes], name: str) -> Any:
-    """Return a decoded picture, as Pillow has it, in three colours."""
+def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) -> Any:
+    """Return a decoded picture, as Pillow has it, in three colours.
+
+    Its size is known before it is decoded: one that would fill the memory is refused, and so is
+    one that is not ``side`` × ``side``, where that is given.
+    """
     try:
         from PIL import Image
     except ImportError:
         raise ImportError(
             'Decoding pictures needs pillow, which is missing: pip install "softmargin[lab]".'
         ) from None
+    name = printable(name)
     try:
-        return Image.open(io.BytesIO(read())).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BrokenFileError(f"{name} cannot be read as a picture: {error}.") from None
+        picture = Image.open(io.BytesIO(read()))
+        width, height = picture.size
+        if side is not None and (width, height) != (side, side):
+            raise BrokenFileError(f"{name} must be {side} x {side}, but is {width} x {height}.")
+        if width * height > PIXELS:
+            raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
+        return picture.convert("RGB")
+    except BrokenFileError:
+        raise
+    except (*UNREADABLE, OSError, KeyError, SyntaxError, Image.DecompressionBombError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        why = printable(why or type(error).__name__).rstrip(".")
+        raise BrokenFileError(f"{name} cannot be read as a picture: {why}.") from None
 
 
 def as_tensor(picture: Any) -> Tensor:

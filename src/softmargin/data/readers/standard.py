@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softmargin._text import printable
 from softmargin.data.checksums import CIFAR10, CIFAR100
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.pickles import read_numbers
-from softmargin.data.readers.parts import Options, Parts, channels_first, image_split
+from softmargin.data.readers.parts import (
+    Options,
+    Parts,
+    channels_first,
+    image_split,
+    unreadable,
+)
 from softmargin.data.safety import UNREADABLE, open_tar, tar_members
 from softmargin.data.sets import Split
 
+PIXELS = 2**29  # numbers in one file of SVHN; the training set has 225 million
 Contents = Mapping[str, dict[str, Any]]
 
 
@@ -96,7 +103,7 @@ def _unpickle(files: Mapping[str, Path]) -> Contents:
             with path.open("rb") as file:
                 contents[name] = read_numbers(file, path)
         except OSError as error:
-            raise BrokenFileError(f"{path} cannot be read: {error.strerror}.") from None
+            raise unreadable(path, error) from None
     return contents
 
 
@@ -111,27 +118,28 @@ def _unpickle_archive(path: Path, wanted: Container[str]) -> Contents:
     except BrokenFileError:
         raise
     except (*UNREADABLE, KeyError, OSError) as error:
-        why = printable(str(error).partition("\n")[0]).rstrip(":.")
-        raise BrokenFileError(f"{path} cannot be read as an archive: {why}.") from None
+        raise unreadable(path, error, " as an archive") from None
     return contents
 
 
 def _svhn(path: Path) -> Split:
     try:
-        from scipy.io import loadmat
+        from scipy.io import loadmat, whosmat
     except ImportError:
         raise ImportError(
             f'Reading {path} needs scipy, which is missing: pip install "softmargin[lab]".'
         ) from None
     try:
+        shapes = {name: shape for name, shape, _ in whosmat(path)}
+        if any(math.prod(shapes.get(name, ())) > PIXELS for name in ("X", "y")):
+            raise ValueError("it holds more than any file of SVHN")
         content = loadmat(path, variable_names=["X", "y"])
-        pixels, labels = content["X"], content["y"].reshape(-1)
+        pixels, labels = content["X"], content["y"].reshape(-1).astype(np.int64) % 10
     except Exception as error:  # scipy raises many kinds for a damaged file
-        raise BrokenFileError(f"{path} cannot be read as the .mat of SVHN: {error}.") from None
+        raise unreadable(path, error, " as the .mat of SVHN") from None
     if pixels.ndim != 4:
         raise BrokenFileError(f"{path} must hold images, but X has shape {pixels.shape}.")
-    images = channels_first(pixels.transpose(3, 0, 1, 2))
-    return image_split(images, labels.astype(np.int64) % 10, path)
+    return image_split(channels_first(pixels.transpose(3, 0, 1, 2)), labels, path)
 
 
 def _text(name: object) -> str:

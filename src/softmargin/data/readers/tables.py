@@ -8,8 +8,13 @@ from pathlib import Path
 
 import torch
 
+from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
+from softmargin.data.readers.parts import unreadable
 from softmargin.data.sets import Split
+
+LIMIT = 2**24  # bytes; the largest table has 130 kB
+COLUMNS = 1000
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,16 @@ def read_table(
     Missing values are NaN, and so are the zeros that stand for them. With ``filtered`` rows that
     have any are left out; with ``verify`` what is left must have the paper's counts.
     """
-    header, rows = _read_rows(path)
+    header, lines = _read_rows(path)
+    rows = [row for _, row in lines]
     names = sorted({row[-1] for row in rows})
-    try:
-        x = torch.tensor(
-            [[float(cell) if cell else torch.nan for cell in row[:-1]] for row in rows],
-            dtype=torch.float64,
-        ).reshape(len(rows), len(header) - 1)
-    except ValueError as error:
-        raise BrokenFileError(f"{path} must hold numbers and a class: {error}.") from None
-    y = torch.tensor([names.index(row[-1]) for row in rows], dtype=torch.int64)
+    cells = [[_number(path, line, cell) for cell in row[:-1]] for line, row in lines]
+    x = torch.tensor(cells, dtype=torch.float64).reshape(len(rows), len(header) - 1)
+    numbers = {name: number for number, name in enumerate(names)}
+    y = torch.tensor([numbers[row[-1]] for row in rows], dtype=torch.int64)
     for feature in facts.zero_is_missing:
+        if feature not in header[:-1]:
+            raise BrokenFileError(f"{path} must have a column {feature}, but has none.")
         column = x[:, header.index(feature)]
         column[column == 0] = torch.nan
     if filtered:
@@ -60,18 +64,38 @@ def read_table(
     return Split(x, y), names, header[:-1]
 
 
-def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+def _number(path: Path, line: int, cell: str) -> float:
     try:
+        return float(cell) if cell else torch.nan
+    except ValueError:
+        raise BrokenFileError(
+            f"{path} must hold numbers and a class, but line {line} has '{printable(cell)}'."
+        ) from None
+
+
+def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header, and every row with the number of the line on which it starts."""
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        if path.stat().st_size > LIMIT:
+            raise ValueError(f"it is larger than {LIMIT >> 20} MB, and no table is")
         with path.open(newline="", encoding="utf-8") as file:
-            header, *rows = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        raise BrokenFileError(f"{path} cannot be read as a table: {error}.") from None
-    for number, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise BrokenFileError(
-                f"{path} must have {len(header)} cells in every line, but line {number} "
-                f"has {len(row)}."
-            )
+            reader = csv.reader(file)
+            header, start = next(reader, []), reader.line_num + 1
+            if not 2 <= len(header) <= COLUMNS:
+                raise ValueError(f"it has {len(header)} columns, and must have 2 to {COLUMNS}")
+            for row in reader:
+                if len(row) != len(header):
+                    raise BrokenFileError(
+                        f"{path} must have {len(header)} cells in every line, but line {start} "
+                        f"has {len(row)}."
+                    )
+                rows.append((start, row))
+                start = reader.line_num + 1
+    except BrokenFileError:
+        raise
+    except (OSError, csv.Error, ValueError) as error:
+        raise unreadable(path, error, " as a table") from None
     return header, rows
 
 
@@ -82,5 +106,5 @@ def _check_counts(
     if x.shape[1] != facts.features or found != facts.class_counts:
         raise BrokenFileError(
             f"{path} must have {facts.features} features and class counts {facts.class_counts} "
-            f"after the paper's row filter, but has {x.shape[1]} and {found}."
+            f"after the paper's row filter, but has {x.shape[1]} and {printable(str(found))}."
         )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from softmargin import data
+from softmargin.data.registry import entry_of
 from softmargin.functional._checks import check_count, check_number
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import TrainingConfig
@@ -102,6 +103,8 @@ def train_together(
     if evaluate_every is not None:
         check_count("evaluate_every", evaluate_every, 1)
     config = configs[0]
+    if dataset is None:
+        entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
     dataset = data.load(config.data, seed=config.seed) if dataset is None else dataset
     samples, _ = pool(dataset, folded=folds is not None)
     shape = tuple(samples.shape[1:])
