@@ -19,7 +19,6 @@ from softmargin.data.readers.parts import (
     image_split,
     unreadable,
 )
-from softmargin.data.safety import UNREADABLE
 
 UNPACKED = 2**29  # bytes of the arrays of one file; the largest has 31 MB
 CLASSES = 100_000
@@ -83,5 +82,5 @@ def _arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
     except KeyError as error:
         why = printable(str(error.args[0]))
         raise BrokenFileError(f"{path} must hold {', '.join(names)}: {why}; {REMEDY}.") from None
-    except (*UNREADABLE, OSError, MemoryError, TypeError, AttributeError) as error:
+    except Exception as error:  # NumPy raises many kinds for a damaged file
         raise unreadable(path, error) from None
