@@ -63,7 +63,7 @@ def loaded():
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_counts_shapes_and_provenance(loaded, name):
+def test_counts_shapes_and_provenance(loaded, given, name):
     data = loaded(name)
     for split, counts in zip(data, COUNTS[name], strict=True):
         assert split.class_counts(data.num_classes) == counts
@@ -77,6 +77,13 @@ def test_counts_shapes_and_provenance(loaded, name):
     assert all(record.verified for record in data.provenance.files)
     assert data.provenance.source.startswith("http")
     assert data.provenance.licence
+    described = data.describe()
+    assert (described["train"], described["test"]) == tuple(map(sum, COUNTS[name]))
+    assert described["classes"] == len(COUNTS[name][0])
+    assert described["verified"]
+    for file, sha256 in described["files"].items():
+        (path,) = (p for p in given.rglob(file))
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256
 
 
 @pytest.mark.parametrize("name", PART)

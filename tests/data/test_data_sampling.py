@@ -179,6 +179,17 @@ def test_bad_input_is_refused_in_one_sentence(call, words):
 def test_provenance_of_bundled_data():
     digits = load("digits")
     assert isinstance(digits.provenance, Provenance)
-    assert "scikit-learn" in digits.provenance.note
+    assert "scikit-learn 1." in digits.provenance.note
+    assert digits.describe() == {
+        "name": "digits",
+        "classes": 10,
+        "train": 1617,
+        "test": 180,
+        "is_subset": False,
+        "source": digits.provenance.source,
+        "note": digits.provenance.note,
+        "verified": False,
+        "files": {},
+    }
     assert digits.train.images.max() == 16
     assert [len(load(name).class_names) for name in ("digits", "iris")] == [10, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 
 from softmargin.data.download import fetch
 from softmargin.data.entry import Entry
@@ -126,7 +127,8 @@ def _bundled(entry: Entry, seed: int) -> Table:
         raise ImportError(
             f'{entry.name} comes with scikit-learn, not installed: pip install "softmargin[lab]".'
         ) from None
-    provenance = Provenance(entry.source, entry.licence, note="a copy inside scikit-learn")
+    note = f"a copy inside scikit-learn {version('scikit-learn')}"
+    provenance = Provenance(entry.source, entry.licence, note=note)
     return as_table(entry.name, whole, class_names, features, provenance, seed=seed)
 
 

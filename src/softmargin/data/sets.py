@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -129,6 +130,29 @@ class Dataset:
         """Return the same data with a stratified part of the training split; test stays whole."""
         train = self.train.subset(fraction, seed)
         return replace(self, train=train, is_subset=self.is_subset or len(train) < len(self.train))
+
+    def describe(self) -> dict[str, Any]:
+        """Return which copy this is, in plain values: to report it, or to compare two.
+
+        ``files`` has the SHA-256 of every file that was read, by its name.
+
+        >>> from softmargin.data import load
+        >>> digits = load("digits").describe()
+        >>> digits["name"], digits["classes"], digits["train"], digits["test"], digits["files"]
+        ('digits', 10, 1617, 180, {})
+        """
+        where = self.provenance
+        return {
+            "name": self.name,
+            "classes": self.num_classes,
+            "train": len(self.train),
+            "test": len(self.test),
+            "is_subset": self.is_subset,
+            "source": where.source,
+            "note": where.note,
+            "verified": bool(where.files) and all(record.verified for record in where.files),
+            "files": {Path(record.path).name: record.sha256 for record in where.files},
+        }
 
     def __iter__(self) -> Iterator[Split]:
         """Go over training and test split."""
