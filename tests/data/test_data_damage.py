@@ -169,6 +169,14 @@ def test_no_damage_passes_where_a_checksum_is_known(case, tmp_path, monkeypatch)
     assert sentence(name, tmp_path) == ""
 
 
+def test_damaged_sums_of_a_folder_are_not_passed_over(tmp_path):
+    write_files(tmp_path, COPIES["fashion_mnist", "plain"] | {"SHA256SUMS": b"\xff\xfe\x00"})
+    assert f"{tmp_path / 'SHA256SUMS'} cannot be read" in sentence("fashion_mnist", tmp_path)
+    path = "fashion_mnist/t10k-labels-idx1-ubyte"
+    write_files(tmp_path, {"SHA256SUMS": f"{'0' * 64} *./{path}\n".encode()})
+    assert f"{tmp_path / path} is damaged" in sentence("fashion_mnist", tmp_path)
+
+
 def test_lines_are_those_of_an_editor(tmp_path):
     text = 'age,"axillary\nnodes",year,class\n30,64,1,a\n31,"6\n5",1,b\n32,66,many,c\n'
     write_files(tmp_path, {"uci/haberman.csv": text.encode()})

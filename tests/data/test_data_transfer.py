@@ -141,16 +141,24 @@ def test_no_answer(mnist, server, cache, monkeypatch):
     over.set()
 
 
-def test_a_body_that_drips(mnist, server, cache, monkeypatch):
-    """A byte now and then keeps no connection open for ever."""
+@pytest.mark.parametrize("where", ["head", "body", "trailer"])
+def test_an_answer_that_drips(mnist, server, cache, monkeypatch, where):
+    """A byte now and then keeps nobody waiting for ever."""
     monkeypatch.setattr(module, "GRACE", 0.3)
     monkeypatch.setattr(module, "SLOWEST", 10**12)
     over = threading.Event()
 
     def answer(handler):
-        start(handler, 10**6)
+        if where == "head":
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+        elif where == "body":
+            start(handler, 10**6)
+        else:
+            handler.protocol_version = "HTTP/1.1"
+            start(handler, Transfer_Encoding="chunked")
+            handler.wfile.write(b"1\r\nx\r\n0\r\n")
         while not over.wait(0.02):
-            handler.wfile.write(b"x")
+            handler.wfile.write(b"x\n" if where == "trailer" else b"x")
 
     server.answers[f"/{NAME}"] = answer
     assert "it took longer than 0 minutes" in refused()
@@ -195,6 +203,12 @@ def test_https_is_never_left_for_http():
         else:
             with pytest.raises(OSError, match="http://a/x"):
                 handler.redirect_request(*arguments)
+
+
+def test_a_server_that_points_nowhere(mnist, server, cache):
+    for where in ("http://[", "http://\u00e9:x/", "//", ""):
+        server.answers[f"/{NAME}"] = lambda handler, where=where: redirect(handler, where)
+        assert "could not be downloaded" in refused()
 
 
 def test_a_server_that_points_elsewhere_or_in_a_circle(mnist, server, cache):

@@ -139,8 +139,12 @@ def read_sums(root: Path) -> dict[str, str]:
     """Return the checksums that a ``SHA256SUMS`` file in the folder lists, if there is one."""
     try:
         lines = (root / SUMS).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+    except FileNotFoundError:
         return {}
+    except (OSError, UnicodeDecodeError):  # it may hold the only checksum of a file
+        raise BrokenFileError(
+            f"{root / SUMS} cannot be read: delete it, or put the right one in its place."
+        ) from None
     parts = (line.split(maxsplit=1) for line in lines if line.strip())
     named = {pair[1].lstrip("*").removeprefix("./"): pair[0].lower() for pair in parts if pair[1:]}
     return {name: f"sha256:{checksum}" for name, checksum in named.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import os
 import ssl
-import time
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -49,10 +50,7 @@ def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress:
     limit = max(SMALL, (megabytes + 1) * 10**6)
     bar = bar_of(target.name) if progress else None
     try:
-        with _opened(url, limit) as answer, target.open("wb") as file:
-            _copy(url, answer, file, limit, bar)
-            file.flush()
-            os.fsync(file.fileno())
+        _within(url, GRACE + limit / SLOWEST, lambda over: _receive(url, target, limit, bar, over))
     finally:
         if bar is not None:
             bar.close()
@@ -61,6 +59,38 @@ def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress:
     except BrokenFileError:
         why = f"{target.name} arrived damaged: its checksum is not {checksum}"
         raise TransferError(url, why, is_network=False) from None
+
+
+def _within(url: str, seconds: float, work: Callable[[threading.Event], None]) -> None:
+    """Do something that may take so long; a socket has a limit for every byte, but none in all.
+
+    What takes longer is told so, and is left to itself: a server can keep it from listening.
+    """
+    over, problems = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            work(over)
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join(seconds)
+    finally:  # also when the user interrupts
+        over.set()
+    if thread.is_alive():
+        raise TransferError(url, f"it took longer than {seconds / 60:.0f} minutes", is_network=True)
+    if problems:
+        raise problems[0]
+
+
+def _receive(url: str, target: Path, limit: int, bar: Bar | None, over: threading.Event) -> None:
+    with _opened(url, limit) as answer, target.open("wb") as file:
+        _copy(url, answer, file, limit, bar, over)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _opened(url: str, limit: int) -> Any:
@@ -84,13 +114,14 @@ def _length(answer: Any) -> int | None:
     return int(text[:20]) if text.isascii() and text.isdigit() and not chunked else None
 
 
-def _copy(url: str, answer: Any, file: IO[bytes], limit: int, bar: Bar | None) -> None:
-    """Write what arrives, until it ends, is too much or takes too long."""
-    seconds, total, start = GRACE + limit / SLOWEST, 0, time.monotonic()
-    expected = _length(answer)
+def _copy(
+    url: str, answer: Any, file: IO[bytes], limit: int, bar: Bar | None, over: threading.Event
+) -> None:
+    """Write what arrives, until it ends, is too much or is no longer wanted."""
+    total, expected = 0, _length(answer)
     if bar is not None:
         bar.total = expected
-    while True:
+    while not over.is_set():
         try:
             block = answer.read1(BLOCK)
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -99,9 +130,6 @@ def _copy(url: str, answer: Any, file: IO[bytes], limit: int, bar: Bar | None) -
         total += len(block)
         if total > limit:
             raise TransferError(url, _too_long(limit), is_network=False)
-        if time.monotonic() - start > seconds:
-            why = f"it took longer than {seconds / 60:.0f} minutes"
-            raise TransferError(url, why, is_network=True)
         if not block:
             break
         file.write(block)
@@ -158,7 +186,7 @@ def _reason(error: BaseException, *, started: bool = False) -> str:
         return "the server stopped answering" if started else "no answer"
     if started or isinstance(error, (ConnectionResetError, http.client.IncompleteRead)):
         return "the connection was cut"
-    if isinstance(error, http.client.HTTPException):
+    if isinstance(error, (http.client.HTTPException, ValueError)):
         return "the server's answer makes no sense"
     return "no connection"
 
