@@ -116,6 +116,60 @@ def test_the_angle_to_the_target_is_right_to_2e_6(theta, compiled):
     assert abs(inference[1].item() - expected) <= 5e-4
 
 
+@pytest.mark.parametrize("theta", [1e-6, 1e-4, 1e-3, 1e-2, 0.4, 1.4, math.pi - 1e-3])
+@pytest.mark.parametrize("path", ["fused", "accelerator", "plain", "compiled"])
+@pytest.mark.parametrize("beyond", ["monotone", "easy", "none"])
+def test_arcface_is_right_at_any_angle_of_the_target(theta, path, beyond, monkeypatch):
+    """A float32 cosine would lose a tenth of the gradient at 1e-3 rad, and most of it at 1e-4."""
+    if path == "accelerator":  # where looking at values would stall the queue
+        monkeypatch.setattr("softmargin.functional.directions._may_look", lambda tensor: False)
+    x, w = at_angle(theta)
+    head = heads.ArcFaceHead(24, 3, scale=64.0, margin=0.5, beyond=beyond)
+    with torch.no_grad():
+        head.weight.copy_(vectors(3, 24, seed=4))
+        head.weight[1] = w
+    if path == "plain":
+        head.scale = nn.Parameter(torch.tensor(64.0))
+    features = x.unsqueeze(0).requires_grad_()
+    call = head
+    if path == "compiled":
+        call = torch.compile(head, fullgraph=True, backend="aot_eager")
+    logit = call(features, torch.tensor([1]))[0, 1]
+    logit.backward()
+    angle, of_x, of_w = exact_angle(x.tolist(), w.tolist())
+    value, slope = mpmath.cos(angle + 0.5), -mpmath.sin(angle + 0.5)
+    if beyond == "easy" and angle >= mpmath.pi / 2:
+        value, slope = mpmath.cos(angle), -mpmath.sin(angle)
+    elif beyond == "monotone" and angle > mpmath.pi - 0.5:
+        value, slope = mpmath.cos(angle) - 0.5 * mpmath.sin(0.5), -mpmath.sin(angle)
+    assert abs(logit.item() - 64 * value) <= 2e-5
+    for ours, exact in ((features.grad[0], of_x), (head.weight.grad[1], of_w)):
+        error = mpmath.norm(mpmath.matrix(ours.tolist()) - 64 * slope * exact)
+        # past π - m the gradient is that of a cosine, and fades with it
+        assert error <= 2e-5 * 64 * mpmath.norm(exact) * max(abs(slope), 0.05)
+
+
+@pytest.mark.parametrize("head", [heads.ArcFaceHead, heads.ArcGradHead])
+def test_accelerators_give_what_the_processor_gives(head, monkeypatch):
+    """There all targets get the precise angle, those of zero vectors too: a right angle."""
+    head = head(24, 3, scale=8.0)
+    with torch.no_grad():
+        head.weight[2] = 0
+    features = vectors(5, 24, seed=5).float()
+    features[1] = 0
+    features[2] = head.weight[1].detach() * 3
+    features[3] = -features[2]
+    target = torch.tensor([0, 1, 1, 1, 2])
+    results = []
+    for looks in (True, False):
+        monkeypatch.setattr("softmargin.functional.directions._may_look", lambda _, v=looks: v)
+        x = features.clone().requires_grad_()
+        logits = head(x, target)
+        gradients = torch.autograd.grad(logits.square().sum(), (x, head.weight))
+        results.append((logits.detach(), *gradients))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+
+
 def test_angles_as_a_function():
     x, w = at_angle(1e-3)
     together = F.angles(x.unsqueeze(0), torch.stack([w, -w]), torch.tensor([0]))

@@ -100,3 +100,29 @@ def test_the_module_and_vmap_agree() -> None:
         criterion(z, y) for z, y in zip(logits.view(4, 16, 7), target.view(4, 16), strict=True)
     ]
     torch.testing.assert_close(found, torch.stack(expected))
+
+
+@pytest.mark.parametrize("kind", ["index", "probability"])
+def test_every_kind_of_derivative_takes_the_factor_for_a_constant(kind: str) -> None:
+    logits, target = made_up()
+    beta = torch.tensor(5.0, dtype=torch.float64)
+    tau = torch.tensor(1.5, dtype=torch.float64)
+    if kind == "probability":
+        target = torch.nn.functional.one_hot(target, 7).double() * 0.9 + 0.1 / 7
+
+    def loss(z: Tensor, b: Tensor, t: Tensor) -> Tensor:
+        return gradient_decay_loss(z, target, beta=b, tau=t, compensate=True)
+
+    inputs = logits, beta, tau
+    tangents = torch.randn_like(logits), torch.tensor(0.3).double(), torch.tensor(-0.2).double()
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    gradients = torch.autograd.grad(loss(*leaves), leaves)
+    expected = sum((g * t).sum() for g, t in zip(gradients, tangents, strict=True))
+    _, by_transform = torch.func.jvp(loss, inputs, tangents)
+    with torch.autograd.forward_ad.dual_level():
+        duals = [
+            torch.autograd.forward_ad.make_dual(x, t) for x, t in zip(inputs, tangents, strict=True)
+        ]
+        by_duals = torch.autograd.forward_ad.unpack_dual(loss(*duals)).tangent
+    torch.testing.assert_close(by_transform, expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(by_duals, expected, rtol=1e-12, atol=0)
