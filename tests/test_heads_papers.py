@@ -337,25 +337,26 @@ def test_adacos_compiles():
     torch.testing.assert_close(compiled.scale, eager.scale)
 
 
-def _adacos_worker(rank, folder, x, target, weight):
+def _adacos_worker(rank, folder, x, target, weight, share):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
     head = heads.AdaCosHead(6, 9, dtype=torch.float64)
     with torch.no_grad():
         head.weight.copy_(weight)
-    part = slice(0, 8) if rank == 0 else slice(8, 20)  # unequal on purpose
+    part = slice(0, share) if rank == 0 else slice(share, 20)
     for _ in range(3):
         head(x[part], target[part])
     torch.save(head.scale, f"{folder}/scale{rank}")
     dist.destroy_process_group()
 
 
-def test_two_processes_get_the_scale_of_the_joined_batch(tmp_path):
+@pytest.mark.parametrize("share", [8, 20])  # unequal on purpose, or nothing left for the second
+def test_two_processes_get_the_scale_of_the_joined_batch(tmp_path, share):
     x, target = vectors(20, 6), torch.arange(20) % 9
     head = heads.AdaCosHead(6, 9, dtype=torch.float64)
     for _ in range(3):
         head(x, target)
-    arguments = (str(tmp_path), x, target, head.weight.detach())
+    arguments = (str(tmp_path), x, target, head.weight.detach(), share)
     multiprocessing.spawn(_adacos_worker, arguments, nprocs=2)
     for rank in range(2):
         scale = torch.load(tmp_path / f"scale{rank}", weights_only=True)
