@@ -50,7 +50,7 @@ def refused(done, *words):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    return run("demo", *SMALL, cwd=folder), folder / "softmargin-report"
+    return run("demo", *SMALL, cwd=folder), folder / "softmargin-demo"
 
 
 def test_demo_prints_a_table_and_says_where_the_report_is(demo):
@@ -206,4 +206,4 @@ def test_control_c_ends_in_one_line(tmp_path):
     assert output == ""
     assert errors.strip().splitlines()[-1] == "softmargin demo: interrupted."
     assert "Traceback" not in errors
-    assert os.listdir(tmp_path / "softmargin-report") == []
+    assert os.listdir(tmp_path) == []

@@ -11,46 +11,46 @@ from softmargin._text import printable
 
 GAP = "  "
 NARROWEST = 40  # below this nothing is dropped any more
-SHORTEST_WRAP = 16  # columns of text are wrapped down to this before anything is dropped
+SHORTEST_TEXT = 12  # columns of text are narrowed to this before any is dropped
+SHORTEST_NAME = 20  # and the first column to this
 
 
 def print_table(
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Collection[str] = (),
-    wrap: Collection[str] = (),
-    width: int | None = None,
+    rows: Sequence[Sequence[str]], *, right: Collection[str] = (), width: int | None = None
 ) -> None:
     """Print a table that is no wider than the terminal.
 
-    Where it would be, the columns in ``wrap`` get several lines. Where that is not enough, columns
-    are left out from the right, and a line below the table names them. The first column stays.
+    Where it would be, long texts get several lines. Where that is not enough, columns are left out
+    from the right, and a line below the table names them. The first column stays.
 
     Args:
         rows: the headings, then the rows.
-        right: headings of the columns to align to the right.
-        wrap: headings of the columns whose text may take several lines.
+        right: headings of the columns of numbers: to the right, and never in several lines.
         width: how many characters a line has; by default :func:`usual_width`.
 
     Example:
-        >>> rows = [("id", "what", "cells"), ("one", "a table of the paper", "12")]
-        >>> print_table(rows, right=("cells",))
-        id   what                  cells
-        one  a table of the paper     12
-        >>> print_table([("id", "one", "two"), ("a", "x" * 25, "y" * 25)], width=40)
-        id  one
-        a   xxxxxxxxxxxxxxxxxxxxxxxxx
+        >>> rows = [("id", "what", "cells"), ("one", "a table of the paper on margins", "12")]
+        >>> print_table(rows, right=("cells",), width=40)
+        id   what                          cells
+        one  a table of the paper on          12
+             margins
+        >>> print_table([("id", "one", "two"), ("a", "1" * 25, "2" * 25)], right=("one", "two"),
+        ...             width=40)
+        id                        one
+        a   1111111111111111111111111
         Too wide for this terminal: two.
     """
-    print("\n".join(table_lines(rows, right=right, wrap=wrap, width=width or usual_width())))
+    print("\n".join(table_lines(rows, right=right, width=width or usual_width())))
+
+
+def print_paragraph(text: str) -> None:
+    """Print a text in lines no wider than the terminal."""
+    width = usual_width()
+    print(text if width is None else textwrap.fill(text, max(NARROWEST, width)))
 
 
 def table_lines(
-    rows: Sequence[Sequence[str]],
-    *,
-    right: Collection[str] = (),
-    wrap: Collection[str] = (),
-    width: int | None = None,
+    rows: Sequence[Sequence[str]], *, right: Collection[str] = (), width: int | None = None
 ) -> list[str]:
     """Return what :func:`print_table` prints; without a width nothing is wrapped or left out."""
     rows = [[printable(cell, None) for cell in row] for row in rows]
@@ -59,7 +59,7 @@ def table_lines(
         widths, limit = _natural(rows), None
     else:
         limit = max(NARROWEST, width)
-        widths = _fitted(rows, wrap, limit)
+        widths = _fitted(rows, right, limit)
     shown, dropped = names[: len(widths)], names[len(widths) :]
     lines = []
     for row in rows:
@@ -92,23 +92,22 @@ def _natural(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
 
 
-def _fitted(rows: Sequence[Sequence[str]], wrap: Collection[str], limit: int) -> list[int]:
+def _fitted(rows: Sequence[Sequence[str]], right: Collection[str], limit: int) -> list[int]:
     """Return the widths of the columns that fit, from the left."""
-    widths = _natural(rows)
-    while True:
-        over = sum(widths) + len(GAP) * (len(widths) - 1) - limit
-        texts = [place for place, size in enumerate(widths) if rows[0][place] in wrap and size > 1]
-        # the widest text gives way first
-        for place in sorted(texts, key=lambda place: -widths[place]):
-            if over > 0:
-                taken = min(over, max(0, widths[place] - SHORTEST_WRAP))
-                widths[place] -= taken
-                over -= taken
-        if over <= 0:
-            return widths
-        if len(widths) == 1:
-            return [limit]
-        widths = _natural(rows)[: len(widths) - 1]
+    natural = _natural(rows)
+    least = [
+        size if name in right else min(size, SHORTEST_TEXT)
+        for name, size in zip(rows[0], natural, strict=True)
+    ]
+    least[0] = min(natural[0], SHORTEST_NAME)
+    shown = len(natural)
+    while shown > 1 and sum(least[:shown]) + len(GAP) * (shown - 1) > limit:
+        shown -= 1
+    widths = natural[:shown]
+    for _ in range(sum(widths) + len(GAP) * (shown - 1) - limit):
+        widest = max(range(shown), key=lambda place: (widths[place] > least[place], widths[place]))
+        widths[widest] -= 1
+    return widths
 
 
 def _wrapped(cell: str, size: int) -> list[str]:

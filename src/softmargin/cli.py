@@ -6,8 +6,8 @@ is all that this module needs, so that ctrl-C is answered from the first moment 
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # signal itself takes longer
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False

@@ -134,15 +134,15 @@ def test_json_holds_what_the_table_says(outcomes):
         assert summary["sd"] == pytest.approx(abs(accuracy[0] - accuracy[1]) / 2**0.5)
         assert cells[:2] == [
             row["label"],
-            f"{100 * summary['mean']:.1f} ± {100 * summary['sd']:.1f}",
+            f"{100 * summary['mean']:.1f} ± {100 * summary['sd']:.1f} %",
         ]
         assert sum(row["bins_pooled_over_seeds"]["counts"]) == 2 * 1597
         assert [len(run["test_accuracy_by_epoch"]) for run in row["runs"]] == [60, 60]
 
 
 def test_one_seed_has_no_deviation(outcomes):
-    assert results.COLUMNS[0].cell([0.915]) == "91.5 ± –"
-    assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4"
+    assert results.COLUMNS[0].cell([0.915]) == "91.5 ± – %"
+    assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4 %"
 
 
 def test_the_page_reports_its_run(outcomes):
