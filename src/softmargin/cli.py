@@ -116,7 +116,8 @@ def _raise_later(unraisable: sys.UnraisableHookArgs) -> None:
         return
     import threading
 
-    threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+    # to the process, not to that thread: the main one may be waiting
+    threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from softmargin import __version__
 from softmargin._text import one_line, printable
 from softmargin.commands import COMMANDS
-from softmargin.commands.common import file, number
+from softmargin.commands.common import file, number, quoted
 
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
 LONG_WORD = re.compile(r"\S{201,}")
@@ -57,12 +57,21 @@ class Parser(argparse.ArgumentParser):
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line; without a command, None is its name."""
-    # argparse takes "-1,5" for an option; after a space it is a value, and can be refused as one
     parser = build_parser()
-    options = parser.parse_args([f" {x}" if NEGATIVE.match(x) else x for x in words])
+    # argparse takes "-1,5" for an option; after a space it is a value, and can be refused as one
+    options, rest = parser.parse_known_args([f" {x}" if NEGATIVE.match(x) else x for x in words])
+    if rest:
+        asked = " ".join(("softmargin", *filter(None, (options.command, _action(options)))))
+        unknown = ", ".join(quoted(word) for word in rest[:3])
+        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
+        parser.error(f"cannot make sense of {unknown}{more}; {asked} --help lists what it takes.")
     if options.command is None:
         parser.print_help()
     return options
+
+
+def _action(options: argparse.Namespace) -> str | None:
+    return getattr(options, "action", None)
 
 
 def build_parser() -> Parser:
