@@ -22,9 +22,10 @@ def printable(text: str, longest: int | None = LONGEST) -> str:
         >>> print(printable("a\x1b[31m\nb"), printable("β and 日本語"))
         a\x1b[31m\nb β and 日本語
     """
-    if longest is not None and len(text) > longest:
-        text = text[:longest] + "…"
-    return "".join(char if _is_visible(char) else _escape(char) for char in text)
+    shown = "".join(char if _is_visible(char) else _escape(char) for char in text[:longest])
+    if longest is not None and max(len(text), len(shown)) > longest:
+        return shown[:longest] + "…"
+    return shown
 
 
 def one_line(text: str) -> str:

@@ -14,7 +14,7 @@ from softmargin.commands import COMMANDS
 from softmargin.commands.common import file, number, quoted
 
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
-LONG_WORD = re.compile(r"\S{201,}")
+LONG_WORD = re.compile(r"\S{210,}")
 BAD_INPUT = 2
 
 DESCRIPTION = """\
