@@ -424,3 +424,75 @@ def test_other_bad_input_is_refused():
 def test_it_says_what_it_holds():
     recorder = ConfidenceRecorder(3, models=2)
     assert repr(recorder) == "ConfidenceRecorder(num_samples=3, models=2, epochs=0)"
+
+
+def changed(state, path, value):
+    """Return a state in which one entry, named by the way to it, has another value or none."""
+    first, *rest = path
+    entry = changed(state[first], rest, value) if rest else value
+    if isinstance(state, list):
+        return [*state[:first], entry, *state[first + 1 :]]
+    kept = {name: each for name, each in state.items() if name != first}
+    return kept if entry is GONE else {**kept, first: entry}
+
+
+GONE = object()
+BAD_STATES = [
+    *(((name,), GONE, f"{name!r} is missing") for name in ConfidenceRecorder(1).state_dict()),
+    (("num_samples",), 3, r"\(4, 2\), but got \(3, 2\)"),
+    (("models",), None, r"\(4, 2\), but got \(4, None\)"),
+    (("under_way",), torch.zeros(1, 3), r"'under_way'. must .* \(8, 3\), but .* \(1, 3\)"),
+    (("final",), torch.zeros(2, 4), "'final'. must .* torch.float64 .* got torch.float32"),
+    (("final",), "x", "'final'. must be a tensor .* but got str"),
+    (("totals",), 3, "'totals'. must be a dict, but got int"),
+    (("totals", "seen"), GONE, "'totals'. must hold seen, .* 'seen' is missing"),
+    (("totals", "mean"), torch.zeros(4).double(), r"'mean'. must .* \(2, 4\), but"),
+    (("confidences",), "x", "'confidences'. must be a list, but got str"),
+    (("confidences",), [], r"as many confidences, .* but got \[0, 2, 2\]"),
+    (("confidences", 1), torch.zeros(2, 5).half(), r"'confidences'.\[1\] must .* \(2, 5\)"),
+    (("confidences", 1), torch.full((2, 4), 7.0).half(), r"\[1\] must be between 0 and 1"),
+    (("histograms", 0), torch.zeros(2, 4).long(), r"'histograms'.\[0\] must .* \(2, 5\), but"),
+    (("biases", 0), torch.zeros(2), "'biases'.* torch.float64 .* but got torch.float32"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), BAD_STATES)
+def test_a_state_that_is_none_is_refused_and_changes_nothing(path, value, message):
+    epochs = made_up_epochs(models=2, num_samples=4)
+    state = record(ConfidenceRecorder(4, models=2), epochs[:2]).state_dict()
+    recorder = record(ConfidenceRecorder(4, models=2), epochs[2:])
+    before = recorder.state_dict()
+    with pytest.raises(ValueError, match=message):
+        recorder.load_state_dict(changed(state, path, value))
+    torch.testing.assert_close(recorder.state_dict(), before, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("state", [{}, [], None, "x", 3])
+def test_what_is_no_state_at_all_is_refused(state):
+    with pytest.raises(ValueError, match="state must (be a dict|hold num_samples)"):
+        ConfidenceRecorder(2).load_state_dict(state)
+
+
+@pytest.mark.parametrize("models", [None, 2])
+def test_an_empty_step_is_no_mistake(models):
+    lead = () if models is None else (models,)
+    recorder = ConfidenceRecorder(2, models)
+    none = torch.empty(0, dtype=torch.int64)
+    recorder.update(none, torch.zeros(*lead, 0, 3), none)
+    recorder.update(torch.arange(2), torch.zeros(*lead, 2, 3), torch.zeros(2, dtype=torch.int64))
+    recorder.end_epoch()
+    assert recorder.final_confidence.flatten().tolist() == pytest.approx(
+        [1 / 3] * 2 * (models or 1)
+    )
+
+
+def test_odd_samples_and_epochs_are_refused():
+    recorder = ConfidenceRecorder(3)
+    recorder.record_pass(torch.zeros(3, 2), torch.tensor([0, 1, 0]))
+    assert recorder.traces([]).shape == (1, 0)
+    for odd in ("x", [None], [[1], [2, 3]], [0.5]):
+        with pytest.raises(TypeError, match="samples must .* whole numbers, but got"):
+            recorder.traces(odd)
+    for odd in (0.5, True, "x", None):
+        with pytest.raises(TypeError, match="epoch must be a whole number, but got"):
+            recorder.histogram(odd)
