@@ -20,8 +20,11 @@ DEMO = ("demo", "--seeds", "100000")
 
 
 def start(code, *arguments, folder, handler=signal.SIG_DFL):
-    """Start Python code that goes on with the command line."""
-    code += "\nimport sys\nfrom softmargin.cli import main\nsys.exit(main())"
+    """Start a process that runs some code and then the command line.
+
+    The import of ``main`` comes first: before it is there, Python itself answers the signal.
+    """
+    code = f"import sys\nfrom softmargin.cli import main\n{code}\nsys.exit(main())"
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
