@@ -31,4 +31,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis softmargin-report
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis softmargin-demo softmargin-report

@@ -12,6 +12,8 @@ import pytest
 
 import softmargin
 from softmargin.cli import main
+from softmargin.commands.common import UsageError
+from softmargin.commands.parser import build_parser
 
 for package in ("jinja2", "matplotlib", "rich", "sklearn"):
     pytest.importorskip(package)
@@ -50,7 +52,7 @@ def refused(done, *words):
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    return run("demo", *SMALL, cwd=folder), folder / "softmargin-report"
+    return run("demo", *SMALL, cwd=folder), folder / "softmargin-demo"
 
 
 def test_demo_prints_a_table_and_says_where_the_report_is(demo):
@@ -135,6 +137,30 @@ def test_out_may_not_be_a_file(tmp_path):
     assert file.read_text() == "mine"
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError])
+def test_out_is_looked_at_before_the_work_and_made_after_it(error, tmp_path, monkeypatch, capsys):
+    tried = []
+
+    def work(setting):
+        tried.append(setting)
+        raise error
+
+    monkeypatch.setattr("softmargin.experiments.demo.command.run_with_progress", work)
+    file = tmp_path / "taken"
+    file.write_text("mine")
+    assert main(["demo", "--out", str(file)]) == 2
+    check_refusal(2, *capsys.readouterr(), ["--out", "taken", "it is a file"])
+    assert tried == []
+    assert main(["demo", "--out", str(tmp_path / "a" / "b")]) in (2, 130)
+    assert len(tried) == 1
+    assert os.listdir(tmp_path) == ["taken"]
+
+
+def test_demo_and_calibrate_do_not_share_a_folder():
+    demo, other = (build_parser().parse_args(x) for x in (["demo"], ["calibrate", "p.npz"]))
+    assert demo.out != other.out
+
+
 def test_unknown_words_get_one_sentence(capsys):
     for arguments in (["dmeo"], ["demo", "--bets", "1"], ["demo", "extra"]):
         with pytest.raises(SystemExit) as end:
@@ -206,4 +232,4 @@ def test_control_c_ends_in_one_line(tmp_path):
     assert output == ""
     assert errors.strip().splitlines()[-1] == "softmargin demo: interrupted."
     assert "Traceback" not in errors
-    assert os.listdir(tmp_path / "softmargin-report") == []
+    assert os.listdir(tmp_path) == []

@@ -5,18 +5,24 @@
 >>> criterion = GradientDecayLoss(beta=5.0)  # where nn.CrossEntropyLoss() stood
 """
 
-from softmargin import functional, heads, schedules, theory
-from softmargin.center import CenterLoss
-from softmargin.losses import (
-    FocalLoss,
-    GradientDecayLoss,
-    HardBiasSoftmaxLoss,
-    MaxHingeLoss,
-    MeanHingeLoss,
-    ModifiedSoftmaxLoss,
-    RegularizedSoftmaxLoss,
-    SoftMarginSoftmaxLoss,
-)
+from __future__ import annotations
+
+TYPE_CHECKING = False  # without an import: the command line answers ctrl-C only after this module
+if TYPE_CHECKING:
+    from typing import Any
+
+    from softmargin import functional, heads, schedules, theory
+    from softmargin.center import CenterLoss
+    from softmargin.losses import (
+        FocalLoss,
+        GradientDecayLoss,
+        HardBiasSoftmaxLoss,
+        MaxHingeLoss,
+        MeanHingeLoss,
+        ModifiedSoftmaxLoss,
+        RegularizedSoftmaxLoss,
+        SoftMarginSoftmaxLoss,
+    )
 
 __version__ = "0.1.0"
 
@@ -35,3 +41,22 @@ __all__ = [
     "schedules",
     "theory",
 ]
+
+_MODULES = ("center", "functional", "heads", "losses", "schedules", "theory")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, and PyTorch with it: the command line is there before that."""
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"softmargin.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'softmargin' has no attribute {name!r}")
+    module = import_module("softmargin.center" if name == "CenterLoss" else "softmargin.losses")
+    globals()[name] = value = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from softmargin import center, heads, losses
+from softmargin._text import printable
 
 SHARED = ("weight", "ignore_index", "reduction", "label_smoothing", "device", "dtype")
 SIZES = ("in_features", "num_classes")
@@ -141,7 +142,9 @@ def find(name: str) -> Entry:
             return entry
     close = get_close_matches(name.lower(), [k.lower() for k in known], n=3, cutoff=0.4)
     nearest = [k for k in known if k.lower() in close] or list(known)
-    raise ValueError(f"NAME must be a loss or head such as {', '.join(nearest)}, got {name!r}.")
+    raise ValueError(
+        f"NAME must be a loss or head such as {', '.join(nearest)}, but got '{printable(name)}'."
+    )
 
 
 def as_text(name: str | None = None) -> str:

@@ -1,97 +1,123 @@
 """The ``softmargin`` command.
 
-A subcommand is a module of :mod:`softmargin.commands`; what it needs is imported when it runs.
+A subcommand is a module of :mod:`softmargin.commands`; what it needs is imported when it runs. So
+is all that this module needs, so that ctrl-C is answered from the first moment on.
 """
 
 from __future__ import annotations
 
-import argparse
+import _signal as signal  # type: ignore[import-not-found]  # signal itself takes longer
 import os
-import re
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
 
-from softmargin.commands import COMMANDS
-from softmargin.commands.common import UsageError
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
-NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)")
 BAD_INPUT, INTERRUPTED = 2, 130
-
-DESCRIPTION = """\
-Softmax losses with a margin knob, for people who care how sure their models are.
-
-One number, β, says how fast the gradient of a sample fades as it becomes confident.
-β = 1 is cross-entropy; a smaller β is a larger margin, and more confidence; a larger
-β lets go of samples early, and calibrates."""
-
-EPILOG = """\
-example:
-  softmargin demo                        see what β does, in half a minute
-  softmargin demo --betas 10,1,0.1       with your own β
-  softmargin calibrate predictions.npz   how calibrated anyone's predictions are
-  softmargin train --out run --beta 5    train a model
-  softmargin losses ArcFaceHead          what a loss or head computes
-  softmargin reproduce run gd-fig2       a figure of a paper, beside the paper's
-
-Each command has its own help: softmargin demo --help
-In Python: from softmargin import GradientDecayLoss"""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that answers a mistake in one line, without repeating the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong and end."""
-        self.exit(BAD_INPUT, f"{self.prog}: {message}\n")
+RESUMES = "; the same command resumes where it stopped"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal without Greek letters shows "?"
-            stream.reconfigure(errors="replace")
-    parser = build_parser()
-    given = sys.argv[1:] if arguments is None else arguments
-    # argparse takes "-1,5" for an option; after a space it is a value, and can be refused as one
-    options = parser.parse_args([f" {x}" if NEGATIVE.match(x) else x for x in given])
-    if options.command is None:
-        parser.print_help()
-        return 0
+    """Run the command line; return the exit code.
+
+    Without arguments it reads those of the process, which is then its own to the end.
+    """
+    session = Session()
+    if arguments is not None:
+        return session.run(arguments)
+    session.own_process()
     try:
-        code = COMMANDS[options.command].run(options)
+        return session.run(sys.argv[1:])
+    finally:
+        session.end_quietly()
+
+
+class Session:
+    """One run of the command line: its name in messages, and what an interrupt means to it."""
+
+    def __init__(self) -> None:
+        """Start before it is known which command is meant."""
+        self.name, self.resumes, self.interrupted = "softmargin", False, False
+
+    def run(self, words: Sequence[str]) -> int:
+        """Run what the words say; return the exit code."""
+        try:
+            return self._run(words)
+        except KeyboardInterrupt:
+            return self.say_interrupted()
+        except BrokenPipeError:  # the reader, such as head, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except Exception:
+            if not self.interrupted:  # libraries make other errors of an interrupt
+                raise
+            return self.say_interrupted()
+
+    def _run(self, words: Sequence[str]) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal without Greek letters shows "?"
+                stream.reconfigure(errors="replace")
+        from softmargin._text import one_line
+        from softmargin._warnings import plain_warnings
+        from softmargin.commands import COMMANDS
+        from softmargin.commands.common import UsageError
+        from softmargin.commands.parser import parse
+
+        with plain_warnings():
+            options = parse(words)
+            if options.command is None:
+                return 0
+            self.name, self.resumes = f"softmargin {options.command}", options.resumes
+            try:
+                code = COMMANDS[options.command].run(options)
+            except UsageError as error:
+                print(f"{self.name}: {one_line(str(error))}", file=sys.stderr)
+                return BAD_INPUT
         sys.stdout.flush()
         return code or 0
-    except UsageError as error:
-        print(f"softmargin {options.command}: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        print(f"softmargin {options.command}: interrupted.", file=sys.stderr)
+
+    def say_interrupted(self) -> int:
+        """Say that ctrl-C was pressed; return the exit code."""
+        self.end_quietly()
+        text = f"{self.name}: interrupted{RESUMES if self.resumes else ''}."
+        print(text, file=sys.stderr, flush=True)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+
+    def own_process(self) -> None:
+        """Answer ctrl-C, unless the parent has it ignored."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+            sys.unraisablehook = _raise_later
+
+    def end_quietly(self) -> None:
+        """Let another ctrl-C end the process at once, where this one answers it."""
+        if signal.getsignal(signal.SIGINT) == self._interrupt:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Interrupt the work; in an import end at once, since nothing is under way then.
+
+        Libraries do not expect an exception there: they print it, drop it or make another of it.
+        """
+        self.interrupted = True
+        while frame is not None:
+            if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+                os._exit(self.say_interrupted())
+            frame = frame.f_back
+        raise KeyboardInterrupt
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    from softmargin import __version__
+def _raise_later(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise an interrupt again that came where none can be raised, as in a destructor."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    import threading
 
-    plain = argparse.RawDescriptionHelpFormatter
-    parser = Parser("softmargin", None, DESCRIPTION, EPILOG, formatter_class=plain)
-    parser.add_argument("--version", action="version", version=f"softmargin {__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        command.declare(
-            commands.add_parser(
-                name,
-                help=command.summary,
-                description=command.description,
-                formatter_class=plain,
-                allow_abbrev=False,
-            )
-        )
-    return parser
+    # to the process, not to that thread: the main one may be waiting
+    threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from torch import nn
 import softmargin
 from softmargin import functional, theory
 from softmargin.diagnostics import (
+    ConfidenceRecorder,
     angle_histogram,
     angle_statistics,
     feature_spread,
@@ -205,6 +206,32 @@ def test_a_function_may_return_one_value_per_sample():
     np.testing.assert_array_equal(again.magnitude, found.magnitude)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+@pytest.mark.parametrize("classes", [157, 300])
+def test_targets_of_any_whole_number_type_are_the_same(dtype, classes):
+    """In uint8, -100 is 156: that class is no ignored target."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(n, 5, generator=generator) for n in (6, classes))
+    logits, wide = x @ weight.T, torch.tensor([156, 0, 156, 3, 156, 100])
+    narrow = wide.to(dtype)
+    for loss in (
+        CE,
+        softmargin.GradientDecayLoss(0.5),
+        softmargin.GradientDecayLoss(5.0, compensate=True),
+        softmargin.FocalLoss(),
+    ):
+        found, expected = (gradient_by_confidence(logits, y, loss) for y in (narrow, wide))
+        torch.testing.assert_close(vars(found), vars(expected), rtol=0, atol=0, equal_nan=True)
+    recorders = [ConfidenceRecorder(6), ConfidenceRecorder(6)]
+    for recorder, y in zip(recorders, (narrow, wide), strict=True):
+        recorder.record_pass(logits, y)
+    assert recorders[0].final_confidence.equal(recorders[1].final_confidence)
+    assert angle_statistics(x, narrow, weight) == angle_statistics(x, wide, weight)
+    assert intra_class_angles(x, narrow).equal(intra_class_angles(x, wide))
+    assert feature_spread(x, narrow).counts.equal(feature_spread(x, wide).counts)
+
+
+CE = nn.CrossEntropyLoss()
 X, Y, W = torch.eye(2), torch.tensor([0, 1]), torch.eye(2)
 
 
@@ -224,6 +251,21 @@ X, Y, W = torch.eye(2), torch.tensor([0, 1]), torch.eye(2)
         (lambda: angle_histogram(X[0], 0), ValueError, "bins must be at least 1, but got 0"),
         (lambda: feature_spread(X[:0], Y[:0]), ValueError, "must not be empty"),
         (lambda: gradient_by_confidence(X[0], Y, nn.CrossEntropyLoss()), ValueError, r"\(N, C\)"),
+        (lambda: feature_spread(X, Y * 10**12), IndexError, "from 0 to 9999999, but got 10{12}"),
+        (lambda: intra_class_angles(X, Y * 10**12), IndexError, "0 to 9999999, but got 10{12}"),
+        (lambda: feature_spread(X, [0, 1]), TypeError, "target .* whole numbers, but got list"),
+        (lambda: angle_histogram([1.0]), TypeError, "angles must be a floating.* got list"),
+        (lambda: angle_histogram(X * math.nan), ValueError, "angles must be finite, but 4 of 4"),
+        (lambda: gradient_by_confidence(X, [0, 1], CE), TypeError, "target .* but got list"),
+        (lambda: gradient_by_confidence(X, Y.float(), CE), TypeError, "target .* torch.float32"),
+        (lambda: gradient_by_confidence(X, Y[:1], CE), ValueError, r"target .* \(2,\), but got"),
+        (lambda: gradient_by_confidence(X, Y - 100, CE), IndexError, "but got -100"),
+        (lambda: gradient_by_confidence(X, Y, None), TypeError, "loss must be .* but got None"),
+        (
+            lambda: gradient_by_confidence(X, Y, lambda z, y: torch.zeros(2)),
+            ValueError,
+            "loss must return a tensor with a gradient",
+        ),
         (
             lambda: gradient_by_confidence(X * math.nan, Y, nn.CrossEntropyLoss()),
             ValueError,

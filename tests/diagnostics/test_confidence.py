@@ -86,6 +86,18 @@ def test_a_data_map_of_tensors_is_that_of_numpy():
             assert found.never_learned[k, i] == (not r.any())
 
 
+def test_what_was_not_seen_needs_neither_margin_nor_correctness():
+    gaps = torch.full((2, 3), math.nan)
+    assert confidence_histogram(gaps).tolist() == [[0] * 5] * 2
+    assert confidence_groups(gaps).members.tolist() == [-1] * 3
+    found = data_map(gaps, gaps, gaps)
+    assert bool(found.aum.isnan().all())
+    assert not bool(found.never_learned.any())
+
+
+P = torch.full((2, 3), 0.25)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -103,6 +115,16 @@ def test_a_data_map_of_tensors_is_that_of_numpy():
             lambda: data_map(torch.rand(2, 3), torch.rand(2, 3) > 0, torch.rand(2, 4)),
             ValueError,
             r"margin must have confidence's shape \(2, 3\), but got \(2, 4\)",
+        ),
+        (lambda: confidence_groups(torch.rand(2, 3), 2, [0.1] * 3), TypeError, "final .* got list"),
+        (lambda: data_map(P, [[1.0]], P), TypeError, "correct must be a tensor, but got list"),
+        (lambda: data_map(P, P > 0, 3), TypeError, "margin must be a tensor, but got int"),
+        (lambda: data_map(P, P, P), ValueError, "correct must hold 0 and 1, but got 0.25"),
+        (lambda: data_map(P, (P > 0) * 2, P), ValueError, "correct must hold 0 and 1, but got 2"),
+        (
+            lambda: data_map(P, P > 0, P * math.nan),
+            ValueError,
+            "margin must be a number wherever confidence is, but 6 of 6 are NaN",
         ),
     ],
 )

@@ -36,3 +36,10 @@ def test_many_models_are_refused():
         plot_data_map(data_map(many, many > 0.5, many), Figure().add_subplot())
     with pytest.raises(ValueError, match="groups must be of one model"):
         plot_groups(confidence_groups(many), Figure().add_subplot())
+
+
+def test_anything_else_is_refused():
+    with pytest.raises(TypeError, match="data_map must be a DataMap, but got int"):
+        plot_data_map(3)
+    with pytest.raises(TypeError, match="groups must be a ConfidenceGroups, but got list"):
+        plot_groups([])

@@ -424,3 +424,28 @@ def test_other_bad_input_is_refused():
 def test_it_says_what_it_holds():
     recorder = ConfidenceRecorder(3, models=2)
     assert repr(recorder) == "ConfidenceRecorder(num_samples=3, models=2, epochs=0)"
+
+
+@pytest.mark.parametrize("models", [None, 2])
+def test_an_empty_step_is_no_mistake(models):
+    lead = () if models is None else (models,)
+    recorder = ConfidenceRecorder(2, models)
+    none = torch.empty(0, dtype=torch.int64)
+    recorder.update(none, torch.zeros(*lead, 0, 3), none)
+    recorder.update(torch.arange(2), torch.zeros(*lead, 2, 3), torch.zeros(2, dtype=torch.int64))
+    recorder.end_epoch()
+    assert recorder.final_confidence.flatten().tolist() == pytest.approx(
+        [1 / 3] * 2 * (models or 1)
+    )
+
+
+def test_odd_samples_and_epochs_are_refused():
+    recorder = ConfidenceRecorder(3)
+    recorder.record_pass(torch.zeros(3, 2), torch.tensor([0, 1, 0]))
+    assert recorder.traces([]).shape == (1, 0)
+    for odd in ("x", [None], [[1], [2, 3]], [0.5]):
+        with pytest.raises(TypeError, match="samples must .* whole numbers, but got"):
+            recorder.traces(odd)
+    for odd in (0.5, True, "x", None):
+        with pytest.raises(TypeError, match="epoch must be a whole number, but got"):
+            recorder.histogram(odd)

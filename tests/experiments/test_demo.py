@@ -1,6 +1,7 @@
 """The demo: paired runs, measured gradients on the theory's curve, the direction of the effect."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -13,6 +14,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.experiments.demo import Configuration, DemoSetting, results, run_demo
+from softmargin.experiments.demo import command as demo_command
 from softmargin.experiments.demo.page import demo_page, findings
 from softmargin.experiments.demo.training import load_digits, train
 from softmargin.functional import gradient_decay_loss
@@ -134,15 +136,15 @@ def test_json_holds_what_the_table_says(outcomes):
         assert summary["sd"] == pytest.approx(abs(accuracy[0] - accuracy[1]) / 2**0.5)
         assert cells[:2] == [
             row["label"],
-            f"{100 * summary['mean']:.1f} ± {100 * summary['sd']:.1f}",
+            f"{100 * summary['mean']:.1f} ± {100 * summary['sd']:.1f} %",
         ]
         assert sum(row["bins_pooled_over_seeds"]["counts"]) == 2 * 1597
         assert [len(run["test_accuracy_by_epoch"]) for run in row["runs"]] == [60, 60]
 
 
 def test_one_seed_has_no_deviation(outcomes):
-    assert results.COLUMNS[0].cell([0.915]) == "91.5 ± –"
-    assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4"
+    assert results.COLUMNS[0].cell([0.915]) == "91.5 ± – %"
+    assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4 %"
 
 
 def test_the_page_reports_its_run(outcomes):
@@ -152,6 +154,56 @@ def test_the_page_reports_its_run(outcomes):
     for row in results.table_rows(outcomes):
         for cell in row[1:]:
             assert f"<td>{cell}</td>" in page
+
+
+def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
+    """Shares in % with its sign, the NLL without, in the table, on the page and in the terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+    demo_command.show_results(SETTING, outcomes)
+    shown = capsys.readouterr().out
+    for row in results.table_rows(outcomes):
+        for column, cell in zip(results.COLUMNS, row[1:], strict=True):
+            assert cell.endswith(" %") == (column.metric != "nll")
+            assert cell in shown
+    page = demo_page(SETTING, outcomes)
+    assert "points" not in shown + re.sub(
+        r"[Mm]easured points", "", re.sub("<path[^>]*>", "", page)
+    )
+    for sentence in findings(outcomes):
+        assert all(after == " %" for after in re.findall(r"\d\.\d\b( ?.)", sentence))
+
+
+def test_the_diagrams_say_that_their_error_is_pooled(outcomes):
+    page = demo_page(SETTING, outcomes)
+    for outcome in outcomes:
+        pooled = 100 * outcome.pooled_bins().expected_calibration_error()
+        assert f"pooled ECE {pooled:.1f} %" in page
+        assert pooled <= 100 * np.mean(outcome.values("ece")) + 1e-9
+    titles = re.findall(r">(?:pooled )?ECE \d+\.\d %<", page)
+    assert len(titles) == len(outcomes)
+    assert all("pooled" in title for title in titles)
+
+
+def test_a_page_is_whole_or_not_there(outcomes, tmp_path, monkeypatch):
+    """Whatever write it dies at, what was there before is there still."""
+    demo_command.write_report(SETTING, outcomes, tmp_path / "a" / "b")
+    before = (tmp_path / "a" / "b" / "index.html").read_bytes()
+    replaced = []
+
+    def die(source, target):
+        replaced.append(target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", die)
+    other = DemoSetting(betas=(20.0, 1.0, 0.01), num_seeds=2, first_seed=4)
+    with pytest.raises(KeyboardInterrupt):
+        demo_command.write_report(other, outcomes, tmp_path / "a" / "b")
+    assert replaced
+    assert (tmp_path / "a" / "b" / "index.html").read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == [
+        "index.html",
+        "results.json",
+    ]
 
 
 @pytest.mark.browser

@@ -305,3 +305,17 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(wrong, words):
     with pytest.raises(ValueError, match=words) as caught:
         draw(wrong)
     assert str(caught.value).count("\n") == 0
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "chart.svg"
+    path.write_text("before")
+
+    def fail(_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="full"):
+        write_svg(Chart("g", "Gradient", "line", "p", "y", [Series("a", [0, 1], [1, 0])]), path)
+    assert path.read_text() == "before"
+    assert [each.name for each in tmp_path.iterdir()] == ["chart.svg"]

@@ -136,20 +136,14 @@ def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]
 def print_table(found: Any, source: str, samples: int, classes: int) -> None:
     """Print the metrics with their intervals, and what they say."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
+    from softmargin._table import print_table as write_table
     from softmargin.report import calibration as report
 
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"{source}; {samples} predictions, {classes} classes.\n", markup=False)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for name in report.results(found):
-        table.add_column(report.TITLES[name], justify="right", no_wrap=True)
-    for row in report.rows(found):
-        table.add_row(*map(Text, row))
-    Console(width=140, highlight=False).print(table)
+    headings = ["", *(report.TITLES[name] for name in report.results(found))]
+    write_table([headings, *report.rows(found)], right=headings[1:])
     console.print(f"\n{report.verdict(found.given)}", markup=False)
     for name, calibrator in found.calibrators.items():
         title = report.TITLES[name].capitalize()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from softmargin._text import escaped
+from softmargin._text import printable
 from softmargin.commands.common import Command, UsageError
 from softmargin.data import command
 
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> None:
         # our own errors are sentences; those of the system have a number, a reason and a file
         known = error.strerror is None
         text = str(error) if known else f"{error.filename or 'a file'}: {error.strerror}."
-        raise UsageError(text if known else escaped(text)) from None
+        raise UsageError(text if known else printable(text, None)) from None
 
 
 COMMAND = Command(command.SUMMARY, command.DESCRIPTION, command.declare, run)

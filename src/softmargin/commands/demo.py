@@ -9,8 +9,10 @@ from pathlib import Path
 from softmargin.commands.common import (
     Command,
     UsageError,
+    check_out,
     count,
     folder,
+    quoted,
     require_lab,
     seed,
     writing_to,
@@ -27,7 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=folder,
-        default=Path("softmargin-report"),
+        default=Path("softmargin-demo"),
         metavar="DIR",
         help="folder for index.html and results.json, which are replaced (default: %(default)s)",
     )
@@ -55,17 +57,18 @@ def run(options: argparse.Namespace) -> None:
     """Train, print the table, write the page, say where it is."""
     chosen = [beta for group in options.betas for beta in group]
     if repeated := [beta for beta in chosen if chosen.count(beta) > 1]:
-        raise UsageError(f"argument --betas: each β once, please: {repeated[0]:g} came twice.")
+        raise UsageError(
+            f"argument --betas: must name each β once, but {repeated[0]:g} came twice."
+        )
+    check_out(options.out)
     require_lab()
     from softmargin.experiments.demo import DemoSetting, command
 
     setting = DemoSetting(chosen, options.seed, options.seeds)
-    with writing_to(options.out):
-        command.prepare_folder(options.out)
     outcomes = command.run_with_progress(setting)
-    with writing_to(options.out):
+    with writing_to(options.out, resumes=False):
         page = command.write_report(setting, outcomes, options.out)
-    command.print_table(setting, outcomes)
+    command.show_results(setting, outcomes)
     print(f"\nReport: {page}")
 
 
@@ -79,12 +82,12 @@ def betas(text: str) -> list[float]:
             value = math.nan
         if not (math.isfinite(value) and value > 0):
             raise argparse.ArgumentTypeError(
-                f"every β must be a finite number above 0, but got {part!r}."
+                f"every β must be a finite number above 0, but got {quoted(part)}."
             )
         values.append(value)
     if not values:
         raise argparse.ArgumentTypeError(
-            f"at least one finite number above 0 is needed, but got {text!r}."
+            f"at least one finite number above 0 is needed, but got {quoted(text)}."
         )
     return values
 

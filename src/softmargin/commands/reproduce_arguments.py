@@ -103,6 +103,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
             description=f"{summary[0].upper()}{summary[1:]}.",
             allow_abbrev=False,
         )
+        sub.set_defaults(resumes=action == "run")
         for name, where, options in ARGUMENTS:
             if action in where:
                 sub.add_argument(name, **options)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from softmargin._table import print_table
+
 if TYPE_CHECKING:
     from softmargin.experiments.running import Tally
 
@@ -75,7 +77,4 @@ def duration(seconds: float) -> str:
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
     """Print rows with their columns below each other."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print_table(rows)

@@ -226,7 +226,9 @@ def progress_line(config: Any) -> Iterator[Any]:
         yield None if hidden else tell
 
 
-COMMAND = Command("train one model in a folder that survives anything", TRAIN, declare, run)
+COMMAND = Command(
+    "train one model in a folder that survives anything", TRAIN, declare, run, resumes=True
+)
 EVALUATE_COMMAND = Command(
     "score a finished run again from its stored logits", EVALUATE, declare_evaluate, run_evaluate
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from softmargin._table import print_table
 from softmargin.data.entry import Entry
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
 from softmargin.data.files import Found, cache_folder, check, existing, find, search_folders
@@ -80,10 +81,7 @@ def _list(entries: list[Entry], options: argparse.Namespace) -> None:
         sizes = (str(entry.num_classes), str(entry.train), str(entry.test or "-"))
         found = find(entry, folders, named=named)
         rows.append((entry.name, *sizes, _where(entry, found)))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    for name, *numbers, where in rows:
-        cells = (cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True))
-        print("  ".join((name.ljust(widths[0]), *cells, where)))
+    print_table(rows, right=rows[0][1:4])
 
 
 def _where(entry: Entry, found: Found | None) -> str:

@@ -6,7 +6,7 @@ shown as an escape.
 
 from __future__ import annotations
 
-from softmargin._text import escaped
+from softmargin._text import printable
 
 
 class MissingDataError(FileNotFoundError):
@@ -14,7 +14,7 @@ class MissingDataError(FileNotFoundError):
 
     def __init__(self, message: str) -> None:
         """Keep the sentence, safe to print."""
-        super().__init__(escaped(message))
+        super().__init__(printable(message, None))
 
 
 class BrokenFileError(ValueError):
@@ -22,7 +22,7 @@ class BrokenFileError(ValueError):
 
     def __init__(self, message: str) -> None:
         """Keep the sentence, safe to print."""
-        super().__init__(escaped(message))
+        super().__init__(printable(message, None))
 
 
 class DownloadError(ConnectionError):
@@ -30,4 +30,4 @@ class DownloadError(ConnectionError):
 
     def __init__(self, message: str) -> None:
         """Keep the sentence, safe to print."""
-        super().__init__(escaped(message))
+        super().__init__(printable(message, None))

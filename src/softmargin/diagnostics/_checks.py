@@ -7,6 +7,7 @@ from torch import Tensor
 
 from softmargin.functional._checks import value_range
 
+MOST_CLASSES = 10**7  # more would take the memory of the machine, and are a mistake
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -94,4 +95,29 @@ def check_confidence(confidence: Tensor, dimensions: int) -> None:
     if bool(outside.any()):
         raise ValueError(
             f"confidence must be between 0 and 1, but got {float(confidence[outside][0])}."
+        )
+
+
+def check_same_shape(name: str, value: Tensor, shape: tuple[int, ...], whose: str = "") -> None:
+    """Raise unless the value is a tensor of a shape."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, but got {type(value).__name__}.")
+    if tuple(value.shape) != tuple(shape):
+        raise ValueError(
+            f"{name} must have {whose}shape {tuple(shape)}, but got {tuple(value.shape)}."
+        )
+
+
+def check_outcomes(confidence: Tensor, correct: Tensor, margin: Tensor) -> None:
+    """Raise unless every sample that was seen was right (1) or not (0), by some margin."""
+    for name, value in (("correct", correct), ("margin", margin)):
+        check_same_shape(name, value, confidence.shape, "confidence's ")
+    seen = ~confidence.isnan()
+    odd = seen & (correct != 0) & (correct != 1)
+    if bool(odd.any()):
+        raise ValueError(f"correct must hold 0 and 1, but got {correct[odd][0].item()}.")
+    if wrong := int((seen & margin.isnan()).sum()):
+        raise ValueError(
+            f"margin must be a number wherever confidence is, but {wrong} of {int(seen.sum())} "
+            "are NaN."
         )

@@ -121,7 +121,7 @@ class Epoch:
         if self.models is None:
             return samples.view(-1), None
         place = (samples + self._offset).view(-1)
-        if int(samples.min()) >= 0:
+        if not samples.numel() or int(samples.min()) >= 0:
             return place, None
         return place, (samples >= 0).view(-1)
 

@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 
 from softmargin.calibration._samples import worker
-from softmargin.diagnostics._checks import check_finite, check_labelled, check_tensor
+from softmargin.diagnostics._checks import (
+    MOST_CLASSES,
+    check_finite,
+    check_labelled,
+    check_tensor,
+)
 from softmargin.functional._checks import check_classes, check_count
 from softmargin.functional.angular import check_vectors
 from softmargin.functional.directions import unit
@@ -170,7 +175,7 @@ def _mean_apart(vectors: Tensor) -> float:
 def _check(features: Tensor, target: Tensor, weight: Tensor | None) -> None:
     check_labelled(features, target)
     if weight is None:
-        check_classes(target, int(target.max()) + 1)
+        check_classes(target, MOST_CLASSES)
         return
     check_tensor("weight", weight)
     if weight.ndim != 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.diagnostics._checks import check_confidence
+from softmargin.diagnostics._checks import check_confidence, check_same_shape
 from softmargin.functional._checks import check_count
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
@@ -81,10 +81,7 @@ def confidence_groups(
     check_count("count", count, 1)
     last = confidence[..., -1, :]
     final = last if final is None else final
-    if final.shape != last.shape:
-        raise ValueError(
-            f"final must have shape {tuple(last.shape)}, but got {tuple(final.shape)}."
-        )
+    check_same_shape("final", final, last.shape)
     members = _members(final, count)
     slots = torch.where(members < 0, count, members)
     curves = []

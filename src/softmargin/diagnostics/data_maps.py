@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.diagnostics._checks import check_confidence
+from softmargin.diagnostics._checks import check_confidence, check_outcomes
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,7 @@ def data_map(confidence: Tensor, correct: Tensor, margin: Tensor) -> DataMap:
         (tensor([1, 0]), tensor([False,  True]))
     """
     check_confidence(confidence, 2)
-    for name, value in (("correct", correct), ("margin", margin)):
-        if value.shape != confidence.shape:
-            raise ValueError(
-                f"{name} must have confidence's shape {tuple(confidence.shape)}, "
-                f"but got {tuple(value.shape)}."
-            )
+    check_outcomes(confidence, correct, margin)
     totals = Totals(confidence[..., 0, :].shape, confidence.device)
     for each in zip(*(x.unbind(-2) for x in (confidence, correct, margin)), strict=True):
         p, right, lead = each

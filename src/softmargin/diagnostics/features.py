@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.diagnostics._checks import check_labelled
+from softmargin.diagnostics._checks import MOST_CLASSES, check_labelled
 from softmargin.diagnostics.angles import class_centres
 from softmargin.functional._checks import check_classes
 
@@ -48,8 +48,8 @@ def feature_spread(features: Tensor, target: Tensor) -> FeatureSpread:
         (tensor([1., 0.], dtype=torch.float64), 4.0)
     """
     check_labelled(features, target)
+    check_classes(target, MOST_CLASSES)
     num_classes = int(target.max()) + 1
-    check_classes(target, num_classes)
     centres, counts = class_centres(features, target, num_classes)
     index = target.to(centres.device, torch.int64)
     squares = (features.detach().to(centres) - centres[index]).square().sum(1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin.calibration._samples import worker
+from softmargin.diagnostics._checks import check_integers, check_same_shape
 from softmargin.functional._checks import check_count
 from softmargin.functional.margins import log_odds
 from softmargin.losses import GradientDecayLoss
@@ -65,8 +66,13 @@ def gradient_by_confidence(
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"logits must have shape (N, C), but got {shape}.")
+    check_integers("target", target)
+    check_same_shape("target", target, logits.shape[:1])
     device = worker(logits.device)
-    logits, target = logits.detach().to(device, torch.float64), target.to(device)
+    logits, target = (
+        x.detach().to(device, dtype)
+        for x, dtype in ((logits, torch.float64), (target, torch.int64))
+    )
     confidence = torch.sigmoid(-log_odds(logits, target))
     if wrong := int(confidence.isnan().sum()):
         raise ValueError(f"logits must not be NaN, but those of {wrong} samples are.")
@@ -86,6 +92,8 @@ def gradient_by_confidence(
 
 def _pulls(logits: Tensor, target: Tensor, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Return ∣∂J/∂z_c∣ of every sample."""
+    if not callable(loss):
+        raise TypeError(f"loss must be a criterion or a function, but got {loss!r}.")
     if isinstance(loss, nn.Module):
         loss = copy.deepcopy(loss).to(logits.device, torch.float64)
     if hasattr(loss, "reduction"):
@@ -94,13 +102,15 @@ def _pulls(logits: Tensor, target: Tensor, loss: Callable[[Tensor, Tensor], Tens
     with torch.enable_grad():
         leaf = logits.clone().requires_grad_()
         values = loss(leaf, target)
+        if not isinstance(values, Tensor) or not values.requires_grad:
+            raise ValueError("loss must return a tensor with a gradient, but it has none.")
         if values.shape != target.shape:
             raise ValueError(
                 "loss must return one value per sample or have an attribute reduction, "
                 f"but it returned shape {tuple(values.shape)} for {len(target)} samples."
             )
         (gradient,) = torch.autograd.grad(values.sum(), leaf)
-    return gradient.gather(1, target.long().unsqueeze(1)).squeeze(1).abs()
+    return gradient.gather(1, target.unsqueeze(1)).squeeze(1).abs()
 
 
 def _theory(logits: Tensor, target: Tensor, loss: object) -> Tensor | None:
@@ -112,5 +122,5 @@ def _theory(logits: Tensor, target: Tensor, loss: object) -> Tensor | None:
     if isinstance(loss, nn.CrossEntropyLoss):
         return torch.sigmoid(log_odds(logits, target))
     beta, tau = (torch.as_tensor(each).detach().to(logits) for each in (loss.beta, loss.tau))
-    beta = beta[target.long()] if beta.ndim else beta
+    beta = beta[target] if beta.ndim else beta
     return torch.sigmoid(log_odds(logits, target, tau) - beta.log()) / tau

@@ -34,6 +34,7 @@ def plot_data_map(data_map: DataMap, ax: Axes | None = None) -> Axes:
         >>> plot_data_map(found, Figure().add_subplot()).get_xlabel()
         'variability (standard deviation over epochs)'
     """
+    _check_type("data_map", data_map, DataMap)
     _check_one_model("data_map", data_map.confidence, 1)
     ax = _axes(ax)
     columns = data_map.variability, data_map.confidence, data_map.correctness
@@ -65,6 +66,7 @@ def plot_groups(groups: ConfidenceGroups, ax: Axes | None = None) -> Axes:
         >>> len(plot_groups(confidence_groups(confidence), Figure().add_subplot()).lines)
         5
     """
+    _check_type("groups", groups, ConfidenceGroups)
     _check_one_model("groups", groups.members, 1)
     ax = _axes(ax)
     curves = groups.curves.cpu().numpy()
@@ -90,6 +92,11 @@ def _axes(ax: Axes | None) -> Axes:
             'plots need matplotlib, which is missing: pip install "softmargin[lab]".'
         ) from None
     return plt.subplots()[1]
+
+
+def _check_type(name: str, value: object, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} must be a {wanted.__name__}, but got {type(value).__name__}.")
 
 
 def _check_one_model(name: str, value: Tensor, dimensions: int) -> None:

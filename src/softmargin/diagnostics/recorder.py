@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from softmargin.calibration._samples import worker
 from softmargin.diagnostics._checks import check_index, check_integers
 from softmargin.diagnostics._epoch import COLUMNS, Epoch
+from softmargin.diagnostics._state import check_state
 from softmargin.diagnostics.confidence import (
     ConfidenceGroups,
     confidence_groups,
@@ -164,6 +166,8 @@ class ConfidenceRecorder:
         They were counted in float64 at the end of the epoch; see :func:`confidence_histogram`.
         """
         self._need_epoch("histogram")
+        if isinstance(epoch, bool) or not isinstance(epoch, int):
+            raise TypeError(f"epoch must be a whole number, but got {epoch!r}.")
         if not -self.epochs <= epoch < self.epochs:
             raise IndexError(
                 f"epoch must be from {-self.epochs} to {self.epochs - 1}, but got {epoch}."
@@ -177,8 +181,12 @@ class ConfidenceRecorder:
 
     def traces(self, samples: Sequence[int] | Tensor) -> Tensor:
         """Return the confidence of single samples by epoch in float32, (E, S) or (K, E, S)."""
-        chosen = torch.as_tensor(samples, device=self._device).reshape(-1)
-        check_integers("samples", chosen)
+        try:
+            chosen = torch.as_tensor(samples, device=self._device).reshape(-1)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"samples must hold whole numbers, but got {samples!r}.") from None
+        if chosen.numel():  # an empty list has no type
+            check_integers("samples", chosen)
         check_index(chosen, self.num_samples, padded=False)
         return self.confidence[..., chosen.long()].float()
 
@@ -191,25 +199,15 @@ class ConfidenceRecorder:
     def state_dict(self) -> dict[str, Any]:
         """Return copies of everything recorded, also of the epoch under way."""
         self._epoch.settle()
-        return {
-            "num_samples": self.num_samples,
-            "models": self.models,
-            "under_way": self._epoch.rows.clone(),
-            "final": self._final.clone(),
-            "totals": {name: getattr(self._totals, name).clone() for name in Totals.FIELDS},
-            "confidences": [each.clone() for each in self._confidences],
-            "histograms": [each.clone() for each in self._histograms],
-            "biases": [each.clone() for each in self._biases],
-        }
+        return copy.deepcopy(self._parts())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where a recorder for as many samples and models was."""
-        ours, theirs = ((s["num_samples"], s["models"]) for s in (vars(self), state))
-        if ours != theirs:
-            raise ValueError(
-                "state must be of a recorder with (num_samples, models) = "
-                f"{ours}, but got {theirs}."
-            )
+        """Go on from where a recorder for as many samples and models was.
+
+        Raises:
+            ValueError: if this is no such state; then nothing is changed.
+        """
+        check_state(state, self._parts())
         self._epoch = Epoch(self.num_samples, self.models, self._device)
         self._epoch.rows.copy_(state["under_way"])
         self._final.copy_(state["final"])
@@ -224,6 +222,18 @@ class ConfidenceRecorder:
         """Return the settings and how much has been recorded."""
         models = "" if self.models is None else f", models={self.models}"
         return f"ConfidenceRecorder(num_samples={self.num_samples}{models}, epochs={self.epochs})"
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "num_samples": self.num_samples,
+            "models": self.models,
+            "under_way": self._epoch.rows,
+            "final": self._final,
+            "totals": {name: getattr(self._totals, name) for name in Totals.FIELDS},
+            "confidences": self._confidences,
+            "histograms": self._histograms,
+            "biases": self._biases,
+        }
 
     def _need_epoch(self, what: str) -> None:
         if not self._confidences:

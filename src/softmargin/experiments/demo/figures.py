@@ -40,7 +40,7 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Figur
     panels = []
     for metric, title in (
         ("ece", "expected calibration error, %"),
-        ("gap", "mean confidence − accuracy, points"),
+        ("gap", "mean confidence − accuracy, %"),
     ):
         figure = figures.new_figure(5.0, 3.0)
         axes = figure.add_subplot()
@@ -138,17 +138,19 @@ def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> 
         axes = figure.add_subplot(grid[0])
         bins = outcome.pooled_bins()
         reliability_diagram(axes, bins, figure.add_subplot(grid[1]), color=look.tone.light)
+        pooled = f"pooled ECE {100 * bins.expected_calibration_error():.1f} %"
         axes.set_title(look.label, loc="left")
-        error = 100 * bins.expected_calibration_error()
-        description = f"Reliability diagram for {look.label}: pooled ECE {error:.1f} %."
+        axes.set_title(pooled, loc="right")
+        description = f"Reliability diagram for {look.label}: {pooled}."
         panels.append(figures.to_svg(figure, f"reliability-{place}", description, [look.tone]))
     caption = (
         "Test predictions of all seeds pooled, in 10 bins. Bars: accuracy in the bin, with "
         "Wilson's 95 % interval, which counts every prediction as independent (the same image "
         "recurs in several seeds, so the true interval is somewhat wider). Hatched: the gap from "
         "accuracy to mean confidence. Dashed: perfect calibration. Below: how many predictions "
-        "each bin holds; empty bins are not drawn. The ECE written in is that of the pooled "
-        "predictions; the table has the mean of the seeds' own."
+        "each bin holds; empty bins are not drawn. The pooled ECE written in is that of the pooled "
+        "predictions, in which errors of single seeds cancel: it is at most the table's ECE, the "
+        "mean of the seeds' own."
     )
     return FigureGroup(panels, caption, panel_width=290)
 

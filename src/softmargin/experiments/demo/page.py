@@ -108,7 +108,7 @@ def _direction(fixed: Sequence[Outcome]) -> str:
     gaps = [100 * float(np.mean(outcome.values("gap"))) for outcome in fixed]
     steady = "rises with every step" if gaps == sorted(gaps) else "moves, not steadily,"
     ends = [
-        f"{abs(gap):.1f} points {'over' if gap > 0 else 'under'}-confident at β = {label}"
+        f"{abs(gap):.1f} % {'over' if gap > 0 else 'under'}-confident at β = {label}"
         for gap, label in zip(
             (gaps[0], gaps[-1]),
             (fixed[0].configuration.label, fixed[-1].configuration.label),
@@ -124,9 +124,9 @@ def _direction(fixed: Sequence[Outcome]) -> str:
 def _table(setting: DemoSetting, outcomes: Sequence[Outcome]) -> Table:
     spread = f"over {setting.num_seeds} seeds" if setting.num_seeds > 1 else "of one seed (no sd)"
     caption = (
-        f"Test set, mean ± standard deviation {spread}. ECE: expected calibration error, 10 "
-        "right-closed bins. NLL: negative log-likelihood, plain cross-entropy on the test images. "
-        + results.describe_warm_up(setting)
+        f"Test set, mean ± standard deviation {spread}. ECE: expected calibration error of each "
+        "seed's own predictions, 10 right-closed bins. NLL: negative log-likelihood in nats, plain "
+        "cross-entropy on the test images. " + results.describe_warm_up(setting)
     )
     columns = ["β", *(column.heading for column in results.COLUMNS)]
     rows = results.table_rows(outcomes)

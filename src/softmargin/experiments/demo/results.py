@@ -28,25 +28,24 @@ class Column:
     metric: str
     heading: str
     short: str
-    scale: float = 100.0
-    digits: int = 1
+    percent: bool = True
     signed: bool = False
 
     def cell(self, values: Sequence[float]) -> str:
         """Return mean ± standard deviation over seeds; one seed has no deviation."""
-        scaled = self.scale * np.asarray(values)
-        sign = "+" if self.signed else ""
-        mean = f"{scaled.mean():{sign}.{self.digits}f}".replace("-", "−")
-        spread = f"{scaled.std(ddof=1):.{self.digits}f}" if len(scaled) > 1 else "–"
-        return f"{mean} ± {spread}"
+        scaled = (100 if self.percent else 1) * np.asarray(values)
+        form = ".1f" if self.percent else ".3f"
+        mean = f"{scaled.mean():{'+' if self.signed else ''}{form}}".replace("-", "−")
+        spread = f"{scaled.std(ddof=1):{form}}" if len(scaled) > 1 else "–"
+        return f"{mean} ± {spread}{' %' if self.percent else ''}"
 
 
 COLUMNS = (
-    Column("accuracy", "test accuracy, %", "accuracy\n%"),
-    Column("ece", "ECE, %", "ECE\n%"),
-    Column("nll", "NLL, nats", "NLL\nnats", scale=1.0, digits=3),
-    Column("confidence", "mean confidence, %", "confidence\n%"),
-    Column("gap", "confidence − accuracy, points", "conf − acc\npoints", signed=True),
+    Column("accuracy", "test accuracy", "accuracy"),
+    Column("ece", "ECE", "ECE"),
+    Column("nll", "NLL", "NLL", percent=False),
+    Column("confidence", "mean confidence", "confidence"),
+    Column("gap", "confidence − accuracy", "conf − acc", signed=True),
 )
 
 
