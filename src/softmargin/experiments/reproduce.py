@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from softmargin._files import UNFINISHED
 from softmargin.data.errors import DownloadError, MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
@@ -56,11 +57,11 @@ def check_data(cells: Sequence[Cell], scale: str) -> None:
 
 
 def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
-    """Refuse a results folder that another version has written in another way."""
+    """Refuse a results folder that was damaged, or that another version has written."""
     read_results(out)
     store = CellStore(out)
     for cell in cells:
-        store.check_format(cell)
+        store.check(cell)
 
 
 def reproduce(
@@ -103,11 +104,21 @@ def reproduce(
         outcome = experiment.conclude(setting, [(cell, store.result(cell)) for cell in own])
         folder = out / experiment.id
         seconds = sum(store.seconds(cell) for cell in own)
-        write_result(experiment, setting, outcome, folder, {"seconds": f"{seconds:.0f}"})
+        with store.locked():
+            tidy(folder)
+            write_result(experiment, setting, outcome, folder, {"seconds": f"{seconds:.0f}"})
         if tell is not None:
             tell(experiment, outcome, folder)
-    write_index(out)
+    with store.locked():
+        tidy(out)
+        write_index(out)
     return tally
+
+
+def tidy(folder: Path) -> None:
+    """Remove what writers that were killed have left; no other may be at work here."""
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 def _run_here(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from softmargin._files import read_json
 from softmargin.experiments.experiment import SCALES, Experiment
 from softmargin.experiments.store import CELLS, CellStore
 
@@ -73,8 +73,8 @@ def _owners(known: Mapping[str, Experiment]) -> dict[str, tuple[str, ...]]:
 
 def _label(cell: Path) -> str:
     try:
-        return str(json.loads((cell / "cell.json").read_text(encoding="utf-8"))["label"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_json(cell / "cell.json", "")["label"])
+    except (OSError, ValueError, KeyError):
         return cell.name
 
 

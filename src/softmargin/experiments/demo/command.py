@@ -6,11 +6,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from softmargin._files import write_file
 from softmargin.experiments.demo import results
 from softmargin.experiments.demo.page import demo_page
 from softmargin.experiments.demo.setting import DemoSetting
 from softmargin.experiments.demo.training import Outcome, run_demo
-from softmargin.report.page import write_atomically
 
 
 def prepare_folder(out: Path) -> None:
@@ -58,9 +58,9 @@ def write_report(setting: DemoSetting, outcomes: Sequence[Outcome], out: Path) -
     Raises:
         OSError: where they cannot be written.
     """
-    write_atomically(out / "results.json", results.to_json(setting, outcomes))
+    write_file(out / "results.json", results.to_json(setting, outcomes))
     page = out / "index.html"
-    write_atomically(page, demo_page(setting, outcomes))
+    write_file(page, demo_page(setting, outcomes))
     return page
 
 
