@@ -9,23 +9,23 @@ checkpoint where that is still there.
 from __future__ import annotations
 
 import getpass
-import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from softmargin._files import write_file
 from softmargin.experiments.experiment import Cell
 from softmargin.experiments.planning import is_for_gpu
 from softmargin.experiments.ray_cluster import connected
 from softmargin.experiments.running import Report, Tally, begin
-from softmargin.experiments.store import CELLS, CellStore, is_full
-from softmargin.training.folder import RunFolder
+from softmargin.experiments.store import CELLS, CellStore
+from softmargin.experiments.workers import Ended, attempt
 
 MARK = ".folder-id"
 SENT = ("cell.json", "arrays.npz", "error.txt", "result.json")  # the last one says "finished"
@@ -55,15 +55,6 @@ class Place:
     def _own(self) -> Path:
         # the mark stays the same when the driver starts again, so that checkpoints are found
         return Path(tempfile.gettempdir()) / f"softmargin-{getpass.getuser()}-{self.mark}"
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a cell ended: its error, if it failed, and its files where the driver has to write."""
-
-    error: str | None = None
-    full: tuple[int, str] | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def run_on_ray(
@@ -103,7 +94,7 @@ def run_on_ray(
             done, _ = ray.wait(list(running), timeout=0.5)
             for reference in done:
                 cell = running.pop(reference)
-                if why := _receive(ray, reference, store.folder(cell)):
+                if why := _receive(ray, reference, store.folder(cell).path):
                     tally.failed.append((cell, why))
                 tally.shares[cell.key] = 1.0
             for cell in running.values():
@@ -120,7 +111,7 @@ def place_of(store: CellStore) -> Place:
     folder = store.root.resolve() / CELLS
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / MARK).exists():
-        RunFolder(folder).write(MARK, uuid.uuid4().hex)
+        write_file(folder / MARK, uuid.uuid4().hex)
     mark = (folder / MARK).read_text(encoding="utf-8")
     return Place(str(store.root.resolve()), mark, __version__, torch.get_num_threads())
 
@@ -132,23 +123,17 @@ def run_cell(place: Place, cell: Cell) -> Ended:
     if __version__ != place.version:
         return Ended(f"softmargin is {__version__} at the worker, {place.version} at the driver")
     torch.set_num_threads(place.threads)  # Ray sets one; sums differ in their last digits
-    store, error, full = place.store(), None, None
-    folder = store.folder(cell).path
-    try:
-        store.run(cell)
-    except Exception as caught:
-        error = f"{type(caught).__name__}: {caught}"
-        if isinstance(caught, OSError) and is_full(caught):
-            full = (caught.errno or 0, os.strerror(caught.errno or 0))
+    store = place.store()
+    ended, folder = attempt(store, cell), store.folder(cell).path
     if place.is_seen():
-        return Ended(error, full)
+        return ended
     files = {name: (folder / name).read_bytes() for name in SENT if (folder / name).exists()}
-    if error is None or not any(path.is_dir() for path in folder.iterdir()):
+    if ended.error is None or not any(path.is_dir() for path in folder.iterdir()):
         shutil.rmtree(folder)  # checkpoints of a cell that failed may be of use
-    return Ended(error, full, files)
+    return replace(ended, files=files)
 
 
-def _receive(ray: Any, reference: Any, folder: RunFolder) -> str | None:
+def _receive(ray: Any, reference: Any, folder: Path) -> str | None:
     """Write what a worker has sent back; return why the cell failed, if it did."""
     try:
         ended: Ended = ray.get(reference)
@@ -158,10 +143,10 @@ def _receive(ray: Any, reference: Any, folder: RunFolder) -> str | None:
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if ended.full is not None:
         raise OSError(*ended.full)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if "result.json" in ended.files:
-        (folder.path / "error.txt").unlink(missing_ok=True)
+        (folder / "error.txt").unlink(missing_ok=True)
     for name in SENT:
         if name in ended.files:
-            folder.write(name, ended.files[name])
+            write_file(folder / name, ended.files[name])
     return ended.error
