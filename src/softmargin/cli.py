@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"softmargin {options.command}: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print(f"softmargin {options.command}: interrupted.", file=sys.stderr)
+        resumes = "; the same command resumes where it stopped"
+        more = resumes if getattr(options, "resumes", False) else ""
+        print(f"softmargin {options.command}: interrupted{more}.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

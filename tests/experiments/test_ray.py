@@ -34,7 +34,14 @@ from softmargin.experiments.store import CELLS, CellStore
 
 # the name under which a worker finds this file on its path, whatever pytest calls it
 WORK = "test_ray:count_up"
-STEPS, PAUSE = 30, 0.06
+STEPS, HELD_AT, PAUSE = 30, 5, 0.01
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 240  # a busy machine takes long to start workers
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def count_up(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
@@ -49,6 +56,8 @@ def count_up(config: Mapping[str, Any], folder: Path, progress: work.Progress) -
             file.write(f"{os.getpid()} {done}\n")
     for step in range(done, STEPS):
         time.sleep(config["pause"])
+        if "pids" in config and step == HELD_AT:  # until a test has killed what it wants to kill
+            wait_for(Path(config["pids"], "go"))
         total += float(np.random.default_rng([config["seed"], step]).normal())
         new = state.with_suffix(".new")
         new.write_text(json.dumps([total, step + 1]))
@@ -163,6 +172,7 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> No
     driver = cluster.start(out)
     wait_for_progress(store, first, driver)
     os.kill(int((tmp_path / "0").read_text().split()[0]), signal.SIGKILL)
+    (tmp_path / "go").touch()
     assert ended(driver) == [["fails", "RuntimeError: it was asked to"]]
     attempts = [line.split() for line in (tmp_path / "0").read_text().splitlines()]
     assert len(attempts) == 2
@@ -182,6 +192,7 @@ def test_a_killed_driver_loses_nothing(cluster: Cluster, tmp_path: Path) -> None
     wait_for_progress(CellStore(out), slow_cells(out)[0], driver)
     driver.kill()
     driver.communicate()
+    (tmp_path / "go").touch()
     assert ended(cluster.start(out)) == [["fails", "RuntimeError: it was asked to"]]
     same_as_here(out)
 
@@ -192,6 +203,7 @@ def test_a_worker_that_does_not_see_the_folder_sends_its_files(
     cluster: Cluster, tmp_path: Path, client: bool
 ) -> None:
     out = tmp_path / "out"
+    (tmp_path / "go").touch()
     driver = cluster.start(out, "blind", client=client)
     assert ended(driver) == [["fails", "RuntimeError: it was asked to"]]
     failing = Cell(WORK, {"seed": 9, "fail": True}, "fails")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ from softmargin.commands.reproduce_report import write_report
 from softmargin.commands.reproduce_show import duration, print_rows, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from softmargin.experiments.experiment import Cell, Experiment
     from softmargin.experiments.outcome import Outcome
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int | None:
     """Run one action."""
     require_lab()
+    if options.action in ("run", "status") and options.out is None:
+        from softmargin.experiments.experiment import usual_folder
+
+        options.out = usual_folder(options.scale)
     if options.action == "verify":
         return verify(options)
     actions = {"list": _list, "plan": plan, "run": _run, "status": _status, "report": write_report}
@@ -80,11 +86,12 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from softmargin._files import DamagedFileError
     from softmargin.data.errors import MissingDataError
     from softmargin.experiments import reproduce
     from softmargin.experiments.registry import find_all
     from softmargin.experiments.running import usual_jobs
-    from softmargin.experiments.store import CellStore
+    from softmargin.experiments.store import CELLS, CellStore
 
     try:
         wanted = find_all(options.ids)
@@ -93,14 +100,15 @@ def _run(options: argparse.Namespace) -> None:
         chosen = reproduce.chosen_cells(wanted, settings, only)
         cells = [cell for own in chosen.values() for cell in own]
         reproduce.check_folder(options.out, cells)
+        if not options.replace_larger:
+            reproduce.check_scale(options.out, settings)
         if options.ray in (None, "local"):  # elsewhere data and GPUs are the cluster's
             _check_needs(options, cells)
             reproduce.check_data(cells, options.scale)
     except (ValueError, MissingDataError) as error:
         raise UsageError(str(error)) from None
-    with writing_to(options.out):
-        options.out.mkdir(parents=True, exist_ok=True)
-        with progress() as report:
+    with _making(options.out / CELLS), progress() as report:
+        try:
             tally = reproduce.reproduce(
                 wanted,
                 settings,
@@ -111,7 +119,24 @@ def _run(options: argparse.Namespace) -> None:
                 report=report,
                 tell=_tell,
             )
+        except DamagedFileError as error:
+            raise UsageError(str(error)) from None
     _summarise(tally)
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """Make a folder that can be written to, and take it back if nothing comes into it."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    with writing_to(folder.parent):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            yield
+        finally:
+            for path in made:
+                with suppress(OSError):  # there is something in it
+                    path.rmdir()
 
 
 def _only(options: argparse.Namespace) -> dict[str, list[str]] | None:

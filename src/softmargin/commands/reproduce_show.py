@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from softmargin.experiments.running import Tally
 
-SAY_EVERY = 30.0  # seconds, where there is no terminal to draw a bar on
+SAY_EVERY = 10.0  # seconds, where there is no terminal to draw a bar on
 
 
 @contextmanager
@@ -22,7 +22,8 @@ def progress() -> Iterator[Any]:
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Lines()
+        with _Lines() as lines:
+            yield lines
         return
     columns = (
         TextColumn("{task.description}"),
@@ -44,17 +45,34 @@ def progress() -> Iterator[Any]:
 
 
 class _Lines:
-    """A line of progress every half minute, for logs."""
+    """A line of progress every few seconds, for logs, however seldom the work tells of any."""
 
     def __init__(self) -> None:
-        self.said = time.monotonic()
+        self.tally: Tally | None = None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._say, daemon=True)
+
+    def __enter__(self) -> _Lines:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
 
     def __call__(self, tally: Tally) -> None:
-        if (now := time.monotonic()) - self.said < SAY_EVERY:
-            return
-        self.said = now
-        share = 100 * tally.done / max(tally.total, 1e-9)
-        print(f"{share:.0f} %, {_left(tally)}: {', '.join(tally.active[:2])}", file=sys.stderr)
+        self.tally = tally
+
+    def _say(self) -> None:
+        while not self.over.wait(SAY_EVERY):
+            print(self._line(), file=sys.stderr, flush=True)
+
+    def _line(self) -> str:
+        if self.tally is None:
+            return "starting"
+        share = f"{100 * self.tally.done / max(self.tally.total, 1e-9):.0f} %"
+        parts = [share] + ([left] if (left := _left(self.tally)) else [])
+        return f"{', '.join(parts)}: {', '.join(self.tally.active[:2]) or 'working'}"
 
 
 def _left(tally: Tally) -> str:

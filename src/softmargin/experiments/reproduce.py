@@ -10,13 +10,19 @@ from softmargin._files import UNFINISHED
 from softmargin.data.errors import DownloadError, MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
-from softmargin.experiments.experiment import Cell, Experiment, Setting
+from softmargin.experiments.experiment import SCALES, Cell, Experiment, Setting
 from softmargin.experiments.outcome import Outcome
 from softmargin.experiments.running import Report, Tally, run_cells
 from softmargin.experiments.selecting import Wanted, select
 from softmargin.experiments.statistics import require_spread
 from softmargin.experiments.store import CellStore
-from softmargin.experiments.write import read_results, write_index, write_result
+from softmargin.experiments.write import (
+    NUMBERS,
+    read_result,
+    read_results,
+    write_index,
+    write_result,
+)
 
 Told = Callable[[Experiment, Outcome, Path], None]
 Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
@@ -62,6 +68,20 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
     store = CellStore(out)
     for cell in cells:
         store.check(cell)
+
+
+def check_scale(out: Path, settings: Mapping[str, Setting]) -> None:
+    """Refuse to replace results by those of a smaller scale."""
+    for name, setting in settings.items():
+        if not (out / name / NUMBERS).exists():
+            continue
+        there = read_result(out / name)[0]["scale"]
+        if there in SCALES and SCALES.index(setting.scale) < SCALES.index(there):
+            raise ValueError(
+                f"argument --out: {str(out / name)!r} has results of {there} scale, which "
+                f"--scale {setting.scale} would replace: name another folder, or add "
+                "--replace-larger."
+            )
 
 
 def reproduce(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from softmargin._files import read_json
-from softmargin.experiments.experiment import SCALES, Experiment
+from softmargin.experiments.experiment import SCALES, Experiment, usual_folder
 from softmargin.experiments.store import CELLS, CellStore
 
 NOT_RUN = "not run"
@@ -54,9 +55,10 @@ def _how_far(experiment: Experiment, store: CellStore) -> str:
         cells = experiment.cells(experiment.setting(scale))
         done = sum(store.is_finished(cell) for cell in cells)
         if done:
+            here = "" if store.root == usual_folder(scale) else f" --out {quote(str(store.root))}"
             return (
                 f"Begun: {done} of {len(cells)} cells are finished at {scale} scale; "
-                f"{command} --scale {scale} goes on."
+                f"{command} --scale {scale}{here} goes on."
             )
     return f"No result yet; {command} makes it."
 
