@@ -59,7 +59,7 @@ OTHER = replace(EXPERIMENT, id=OTHER_ID)  # of the same cells
 
 
 def add(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all commands know the experiments; charts are drawn by a stand-in, which takes no time."""
+    """Let all commands know the experiments; drawing charts takes no time."""
     known = {**registry.experiments(), ID: EXPERIMENT, OTHER_ID: OTHER}
     for place in ("registry", "verifying"):
         monkeypatch.setattr(f"softmargin.experiments.{place}.experiments", lambda: known)

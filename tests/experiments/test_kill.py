@@ -1,4 +1,4 @@
-"""A run that is killed, interrupted or out of space at any write gives the same files afterwards."""
+"""A run that is stopped at any write, in any way, leaves the same files in the end."""
 
 from __future__ import annotations
 
