@@ -9,6 +9,7 @@ checkpoint where that is still there.
 from __future__ import annotations
 
 import getpass
+import os
 import shutil
 import tempfile
 import uuid
@@ -22,7 +23,7 @@ import torch
 from softmargin._files import write_file
 from softmargin.experiments.experiment import Cell
 from softmargin.experiments.planning import is_for_gpu
-from softmargin.experiments.ray_cluster import connected
+from softmargin.experiments.ray_cluster import LOCAL, connected
 from softmargin.experiments.running import Report, Tally, begin
 from softmargin.experiments.store import CELLS, CellStore
 from softmargin.experiments.workers import Ended, attempt
@@ -80,10 +81,14 @@ def run_on_ray(
     tally, waiting = begin(cells, store)
     if not waiting:
         return tally
-    with connected(address, jobs) as ray:
-        place = place_of(store)
+    threads = torch.get_num_threads()
+    if address == LOCAL and jobs is not None:  # they share this machine's cores
+        threads = max(1, threads // jobs)
+    cpus = max(os.cpu_count() or 1, threads * (jobs or 1))
+    with connected(address, cpus) as ray:
+        place = place_of(store, min(threads, _largest_node(ray)))
         gpus = bool(ray.cluster_resources().get("GPU"))
-        task = ray.remote(max_retries=RETRIES, num_cpus=1)(run_cell)
+        task = ray.remote(max_retries=RETRIES, num_cpus=place.threads)(run_cell)
         at_once = jobs or len(waiting)
         running: dict[Any, Cell] = {}
         while waiting or running:
@@ -104,8 +109,19 @@ def run_on_ray(
     return tally
 
 
-def place_of(store: CellStore) -> Place:
-    """Return the folder of a store with its mark, which is made where there is none."""
+def _largest_node(ray: Any) -> int:
+    """Return how many cores the largest machine has: a task that wants more waits for ever."""
+    nodes = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]
+    return max(1, *map(int, nodes))
+
+
+def place_of(store: CellStore, threads: int = 1) -> Place:
+    """Return the folder of a store with its mark, which is made where there is none.
+
+    Args:
+        store: the cells.
+        threads: that a worker computes with, and so how many cores it takes.
+    """
     from softmargin import __version__
 
     folder = store.root.resolve() / CELLS
@@ -113,7 +129,7 @@ def place_of(store: CellStore) -> Place:
     if not (folder / MARK).exists():
         write_file(folder / MARK, uuid.uuid4().hex)
     mark = (folder / MARK).read_text(encoding="utf-8")
-    return Place(str(store.root.resolve()), mark, __version__, torch.get_num_threads())
+    return Place(str(store.root.resolve()), mark, __version__, threads)
 
 
 def run_cell(place: Place, cell: Cell) -> Ended:
