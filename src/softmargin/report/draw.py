@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from softmargin._files import write_file
 from softmargin.functional._checks import check_choice
 from softmargin.report.charts import KINDS, Chart
 from softmargin.report.figures import MUTED, house_style
@@ -70,7 +71,7 @@ def standalone_svg(chart: Chart) -> str:
 
 def write_svg(chart: Chart, path: Path) -> None:
     """Write a chart to an SVG file."""
-    path.write_text(standalone_svg(chart), encoding="utf-8", newline="\n")
+    write_file(path, standalone_svg(chart))
 
 
 def _check(chart: Chart) -> None:

@@ -21,7 +21,7 @@ from softmargin.experiments.experiment import Experiment
 from softmargin.experiments.outcome import VERDICTS, Outcome
 from softmargin.experiments.pages import PAPERS, SCALES, source, whose
 from softmargin.experiments.registry import experiments
-from softmargin.experiments.write import NUMBERS, read_numbers, read_result
+from softmargin.experiments.write import NUMBERS, read_result
 from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
 from softmargin.report.result_charts import drawing, tones_of
 from softmargin.report.result_state import NOT_RUN, failures, missing
@@ -193,10 +193,8 @@ def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
         "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
     }
     environment = {**meta["versions"], **meta["facts"]}
-    data = {
-        "numbers": read_numbers(folder),
-        "drawings": [drawing(chart) for chart in outcome.charts],
-    }
+    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))  # with its checksum
+    data = {"numbers": numbers, "drawings": [drawing(chart) for chart in outcome.charts]}
     return Part(
         meta,
         outcome,
