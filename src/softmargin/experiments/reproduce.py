@@ -18,6 +18,7 @@ from softmargin.experiments.statistics import require_spread
 from softmargin.experiments.store import CellStore
 from softmargin.experiments.write import (
     NUMBERS,
+    PAGE,
     read_result,
     read_results,
     write_index,
@@ -130,14 +131,14 @@ def reproduce(
         if tell is not None:
             tell(experiment, outcome, folder)
     with store.locked():
-        tidy(out)
+        tidy(out, PAGE)
         write_index(out)
     return tally
 
 
-def tidy(folder: Path) -> None:
-    """Remove what writers that were killed have left; no other may be at work here."""
-    for path in folder.glob(f".*{UNFINISHED}"):
+def tidy(folder: Path, name: str = "*") -> None:
+    """Remove what writers of a file that were killed have left; no other may be at work on it."""
+    for path in folder.glob(f".{name}.*{UNFINISHED}"):
         path.unlink(missing_ok=True)
 
 
