@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ pytest.importorskip("sklearn")
 
 from softmargin.cli import main
 from softmargin.experiments import registry
-from softmargin.experiments.experiment import Cell, Experiment, Setting
+from softmargin.experiments.experiment import Cell, Experiment, Result, Setting
 from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
 
 Ran = tuple[int, str, str]
@@ -189,7 +191,7 @@ def test_a_full_disk_loses_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
     out = ("--scale", "smoke", "--out", str(tmp_path / "out"))
-    sync, left = os.fsync, [4]
+    sync, left = os.fsync, [8]
 
     def full(descriptor: int) -> None:
         left[0] -= 1
@@ -204,7 +206,9 @@ def test_a_full_disk_loses_nothing(
     assert "is full: what is finished is kept" in errors
     assert list((tmp_path / "out").rglob("*.unfinished")) == []
     finished = {path: path.read_bytes() for path in (tmp_path / "out").rglob("result.json")}
-    assert len(finished) == 2  # each of these cells writes two files
+    assert (
+        len(finished) == 2
+    )  # each of these cells writes two files, and a file is synced with its folder
     monkeypatch.setattr(os, "fsync", sync)
     code, output, _ = run("run", "gd-fig2", "gd-fig7", "lm-fig4", *out, "--jobs", jobs)
     assert code == 0
@@ -239,6 +243,108 @@ def test_the_same_id_and_seeds_give_the_same_numbers(run: Run, tmp_path: Path) -
         values = json.loads((tmp_path / name / "gd-tab1" / "numbers.json").read_text())
         found.append({key: values[key] for key in ("verdict", "tables", "charts")})
     assert found[0] == found[1]
+
+
+def test_smoke_scale_has_a_folder_of_its_own(
+    run: Run, made_up: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("run", "gd-tab99", "--scale", "desk")[0] == 0
+    before = {path: path.read_bytes() for path in Path("results").rglob("*") if path.is_file()}
+    code, output, _ = run("run", "gd-tab99", "--scale", "smoke")
+    assert code == 0
+    assert str(Path("results-smoke/gd-tab99/README.md")) in output
+    assert {path: path.read_bytes() for path in Path("results").rglob("*") if path.is_file()} == (
+        before
+    )
+    _, output, _ = run("status", "--scale", "smoke")
+    assert output.splitlines()[-1].split() == ["gd-tab99", "8", "8", "0", "100", "%"]
+    for folder in ("results", "results-smoke"):
+        assert run("verify", "--out", folder)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"), [("desk", "smoke"), ("paper", "smoke"), ("paper", "desk")]
+)
+def test_a_smaller_scale_does_not_replace_a_larger_one(
+    run: Run, made_up: Experiment, tmp_path: Path, there: str, wanted: str
+) -> None:
+    out = ("--out", str(tmp_path), "--yes")
+    assert run("run", "gd-tab99", "--scale", there, *out)[0] == 0
+    numbers = tmp_path / "gd-tab99" / "numbers.json"
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    command = ("run", "gd-fig2", "gd-tab99", "--scale", wanted, *out)
+    words = (repr(str(tmp_path / "gd-tab99")), f"{there} scale", f"--scale {wanted}")
+    refused(run(*command), *words, "--replace-larger")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert run("run", "gd-tab99", "--scale", there, *out)[0] == 0
+    assert run(*command, "--replace-larger")[0] == 0
+    assert json.loads(numbers.read_text())["scale"] == wanted
+    assert run("run", "gd-tab99", "--scale", there, *out)[0] == 0, "a larger one may replace it"
+    assert json.loads(numbers.read_text())["scale"] == there
+
+
+@pytest.mark.parametrize("place", ["out", "out/below", "out/.cells"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    run: Run, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: Any) -> None:
+        raise AssertionError("nothing may be run")
+
+    monkeypatch.setattr("softmargin.experiments.store.CellStore.run", work)
+    blocked = tmp_path / ("out/.cells" if place == "out/.cells" else "out")
+    blocked.parent.mkdir(exist_ok=True)
+    blocked.write_text("a file")
+    out = str(tmp_path / place.removesuffix("/.cells"))
+    refused(run("run", "gd-fig2", "--scale", "smoke", "--out", out), "--out", repr(out))
+    assert blocked.read_text() == "a file"
+
+
+def test_a_command_that_fails_leaves_no_folder(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    out = ("--scale", "smoke", "--out", str(tmp_path / "new" / "out"))
+    refused(run("run", "gd-fig2", "--ray", "127.0.0.1:1", *out), "--ray")
+    assert list(tmp_path.iterdir()) == []
+
+
+def slow(config: Any, folder: Path, progress: Any) -> Result:
+    """Tell of no progress at all."""
+    time.sleep(config["seconds"])
+    return Result()
+
+
+def test_progress_is_told_however_seldom_the_work_tells_of_it(
+    run: Run, made_up: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from softmargin import _progress
+
+    assert _progress.SAY_EVERY <= 10
+    monkeypatch.setattr(_progress, "SAY_EVERY", 0.05)
+    cell = Cell(f"{__name__}:slow", {"seconds": 1.0}, "a slow one")
+    object.__setattr__(made_up, "cells", lambda setting: [cell])
+    code, _, errors = run("run", "gd-tab99", "--scale", "smoke", "--out", str(tmp_path))
+    assert code == 0
+    lines = errors.splitlines()
+    assert len(lines) >= 2
+    assert "0 %: a slow one" in lines
+
+
+def test_an_interrupted_run_says_that_it_resumes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "softmargin.cli", "reproduce", "run", "gd-tab1", "--scale"]
+    command += ["smoke", "--jobs", "2", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("out/.cells/*/cell.json")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1] == (  # a slow machine has told of progress before
+        "softmargin reproduce: interrupted; the same command resumes where it stopped."
+    )
 
 
 def test_a_cluster_that_does_not_answer_is_refused(run: Run, tmp_path: Path) -> None:

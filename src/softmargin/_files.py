@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ SEAL = b"softmargin sha256 "
 SEAL_LENGTH = len(SEAL) + 64
 ZIP_END = b"PK\x05\x06"
 CHECKSUM = "sha256"
+UNFINISHED = ".unfinished"  # the end of a temporary name; only a killed writer leaves one behind
 UMASK = os.umask(0)  # it can only be read by setting it
 os.umask(UMASK)
 
@@ -33,7 +35,7 @@ class DamagedFileError(ValueError):
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file so that it is there whole or not at all, even after a power cut."""
     data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".unfinished")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -87,11 +89,17 @@ def read_sealed(path: Path, remedy: str) -> bytes:
     return content
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write an object as JSON, with a checksum of everything else in it."""
+def write_json(
+    path: Path, content: dict[str, Any], dumps: Callable[[dict[str, Any]], str] | None = None
+) -> None:
+    """Write an object as JSON, with a checksum of everything else in it.
+
+    ``dumps`` lays the text out in another way than with a value on every line.
+    """
     kept = {name: value for name, value in content.items() if name != CHECKSUM}
     kept[CHECKSUM] = _checksum(kept)
-    write_file(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(kept, indent=1, ensure_ascii=False) if dumps is None else dumps(kept)
+    write_file(path, text + "\n")
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from softmargin.training import TrainingConfig
 from softmargin.training.parts import make_head, make_loss, make_schedules
 from softmargin.training.rates import learning_rate
 
+RESULTS = Path(__file__).parents[2] / "results"
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
 
 
@@ -179,6 +181,7 @@ def tried(data_name, model, method=None):
         ("cifar100", "vgg16_bn", "β = 20", 14_774_436, 100_000),
         ("tiny_imagenet", "resnet34", "β = 1", 21_379_592, 78_200),
         ("imagenet", "mobilenet_v1", "LGM", 5_254_976, 450_450),
+        ("imagenet", "mobilenet_v1", "L-Softmax", 4_230_976, 450_450),
     ],
 )
 def test_two_steps_of_paper_scale(data_name, model, method, parameters, steps):
@@ -189,6 +192,39 @@ def test_two_steps_of_paper_scale(data_name, model, method, parameters, steps):
     assert found.seconds > 0
     assert found.gpu_hours == pytest.approx(cell.seconds / 3600)
     assert found.parameters == parameters
+
+
+def test_large_margins_are_annealed_as_their_authors_do():
+    schedules = {
+        scale: {
+            method["name"]: tuple(method.get("schedules", ()))
+            for cell in BY_ID["lm-tab4"].cells(BY_ID["lm-tab4"].setting(scale))
+            for method in cell.config.get("methods", [])
+            or [{"name": cell.config["method"], **cell.config["training"]}]
+            if method["name"] in ("LGM", "L-Softmax")
+        }
+        for scale in ("desk", "paper")
+    }
+    assert schedules == {
+        "desk": {
+            "LGM": ("head.margin=linear:0.1:0.3:50%",),
+            "L-Softmax": ("head.anneal=geometric:1000:5:30%",),
+        },
+        "paper": {"LGM": ("head.margin=lgm",), "L-Softmax": ("head.anneal=l_softmax",)},
+    }
+    assert "as their authors do" in BY_ID["lm-tab4"].deviations["paper"]
+    assert "over the first half" in BY_ID["lm-tab4"].deviations["desk"]
+
+
+@pytest.mark.parametrize("name", [name for name in BY_ID if name.startswith("gd-")])
+def test_pages_say_how_weight_clipping_was_read(name):
+    experiment = BY_ID[name]
+    cells = experiment.cells(experiment.setting("paper"))
+    tiny = [cell for cell in cells if cell.config.get("data") == "tiny_imagenet"]
+    assert all(cell.config["training"]["clip"] == 3.0 for cell in tiny)
+    page = (RESULTS / name / "README.md").read_text(encoding="utf-8")
+    for text in (experiment.deviations.get("paper", ""), page):
+        assert ("weight clipping" in text) is bool(tiny)
 
 
 def test_a_trial_is_made_once_for_all_seeds():

@@ -13,7 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,14 +27,21 @@ if find_spec("ray") is None:
 
 from softmargin.experiments import ray_cluster, ray_running, work
 from softmargin.experiments.experiment import Cell, Result
-from softmargin.experiments.ray_cluster import AUTHENTICATION, check_answers, own_token
+from softmargin.experiments.ray_cluster import AUTHENTICATION, BEYOND_LOOPBACK, alone, check_answers
 from softmargin.experiments.ray_running import Place, place_of, run_cell, run_on_ray
 from softmargin.experiments.running import run_cells
 from softmargin.experiments.store import CELLS, CellStore
 
 # the name under which a worker finds this file on its path, whatever pytest calls it
 WORK = "test_ray:count_up"
-STEPS, PAUSE = 30, 0.06
+STEPS, HELD_AT, PAUSE = 30, 5, 0.01
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 240  # a busy machine takes long to start workers
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def count_up(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
@@ -49,6 +56,8 @@ def count_up(config: Mapping[str, Any], folder: Path, progress: work.Progress) -
             file.write(f"{os.getpid()} {done}\n")
     for step in range(done, STEPS):
         time.sleep(config["pause"])
+        if "pids" in config and step == HELD_AT:  # until a test has killed what it wants to kill
+            wait_for(Path(config["pids"], "go"))
         total += float(np.random.default_rng([config["seed"], step]).normal())
         new = state.with_suffix(".new")
         new.write_text(json.dumps([total, step + 1]))
@@ -72,10 +81,10 @@ def results(store: CellStore, some: list[Cell]) -> list[tuple[dict[str, Any], by
 def drive(address: str, out: str, *options: str) -> None:
     """Run cells as a driver does, in a process of its own, and print what failed."""
     failing = Cell(WORK, {"seed": 9, "fail": True}, "fails")
-    place = place_of(CellStore(Path(out)))
+    place = place_of(CellStore(Path(out)), 1)
     if "blind" in options:  # as on a machine that does not share the folder
         blind = replace(place, root=str(Path(out).parent / "not-there"))
-        ray_running.place_of = lambda store: blind
+        ray_running.place_of = lambda store, threads: blind
     tally = run_on_ray([*slow_cells(out), failing], CellStore(Path(out)), address)
     print(json.dumps([[cell.label, why] for cell, why in tally.failed]))
 
@@ -112,7 +121,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     command += ["--num-cpus=2", "--include-dashboard=false"]
     command += ["--object-store-memory=100000000", "--disable-usage-stats"]
     environment = {name: value for name, value in os.environ.items() if name not in AUTHENTICATION}
-    environment |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment |= {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     # its server for clients forks among threads of gRPC, which hangs one time in four with this on
     environment |= {"GRPC_ENABLE_FORK_SUPPORT": "false"}
     # a token of its own; whatever the user has is left alone
@@ -163,6 +173,7 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> No
     driver = cluster.start(out)
     wait_for_progress(store, first, driver)
     os.kill(int((tmp_path / "0").read_text().split()[0]), signal.SIGKILL)
+    (tmp_path / "go").touch()
     assert ended(driver) == [["fails", "RuntimeError: it was asked to"]]
     attempts = [line.split() for line in (tmp_path / "0").read_text().splitlines()]
     assert len(attempts) == 2
@@ -182,6 +193,7 @@ def test_a_killed_driver_loses_nothing(cluster: Cluster, tmp_path: Path) -> None
     wait_for_progress(CellStore(out), slow_cells(out)[0], driver)
     driver.kill()
     driver.communicate()
+    (tmp_path / "go").touch()
     assert ended(cluster.start(out)) == [["fails", "RuntimeError: it was asked to"]]
     same_as_here(out)
 
@@ -192,6 +204,7 @@ def test_a_worker_that_does_not_see_the_folder_sends_its_files(
     cluster: Cluster, tmp_path: Path, client: bool
 ) -> None:
     out = tmp_path / "out"
+    (tmp_path / "go").touch()
     driver = cluster.start(out, "blind", client=client)
     assert ended(driver) == [["fails", "RuntimeError: it was asked to"]]
     failing = Cell(WORK, {"seed": 9, "fail": True}, "fails")
@@ -229,14 +242,97 @@ def test_a_local_cluster_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch)
     for name in AUTHENTICATION:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delitem(sys.modules, "ray", raising=False)
-    with own_token():
+    with alone():
         assert os.environ["RAY_AUTH_MODE"] == "token"
         assert len(os.environ["RAY_AUTH_TOKEN"]) == 32
-    assert not any(name in os.environ for name in AUTHENTICATION)
+    assert not any(name in os.environ for name in (*AUTHENTICATION, BEYOND_LOOPBACK))
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # the user's word counts
-    with own_token():
+    with alone():
         assert "RAY_AUTH_TOKEN" not in os.environ
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
+
+
+def cores(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+    """Return how many cores this task was given and how many threads it has."""
+    import ray
+    import torch
+
+    given = ray.get_runtime_context().get_assigned_resources().get("CPU")
+    return Result({"given": given, "threads": torch.get_num_threads()})
+
+
+def count_cores(address: str, out: str, jobs: str) -> None:
+    cell, store = Cell("test_ray:cores", {"seed": 0}, "cores"), CellStore(Path(out))
+    tally = run_on_ray([cell], store, address, int(jobs) or None)
+    assert tally.failed == []
+    print(json.dumps(store.result(cell).numbers))
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize(
+    ("threads", "jobs", "expected"),
+    [(1, 0, 1), (2, 0, 2), (8, 0, 2)],  # more than any machine of the cluster has
+)
+def test_a_cell_takes_as_many_cores_as_it_has_threads(
+    cluster: Cluster, tmp_path: Path, threads: int, jobs: int, expected: int
+) -> None:
+    code = "import sys, torch, test_ray; torch.set_num_threads(int(sys.argv[1]));"
+    code += "test_ray.count_cores(*sys.argv[2:])"
+    command = [sys.executable, "-c", code, str(threads), cluster.address, str(tmp_path), str(jobs)]
+    done = subprocess.run(command, env=cluster.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"given": expected, "threads": expected}
+
+
+def listeners() -> set[str]:
+    """Return the addresses at which the processes of this test listen."""
+    places: dict[str, str] = {}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A":  # listening
+                places[f"socket:[{rest[5]}]"] = local.partition(":")[0]
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if b"test_ray_marker" not in (process / "environ").read_bytes():
+                continue
+            for handle in (process / "fd").iterdir():
+                found.add(places.get(str(handle.readlink()), ""))
+    return found - {""}
+
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def look_around(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+    return Result({"listeners": sorted(listeners())})
+
+
+def look_from_inside(out: str, imported: str) -> None:
+    if imported == "before":
+        import ray  # noqa: F401
+    cell, store = Cell("test_ray:look_around", {"seed": 0}, "look"), CellStore(Path(out))
+    tally = run_on_ray([cell], store, "local", 1)
+    assert tally.failed == []
+    print(json.dumps(store.result(cell).numbers["listeners"]))
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_a_local_cluster_listens_on_the_loopback_only(tmp_path: Path, imported: str) -> None:
+    code = "import sys, test_ray; test_ray.look_from_inside(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, str(tmp_path / "out"), imported]
+    environment = {name: value for name, value in os.environ.items() if name not in AUTHENTICATION}
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment |= {"PYTHONPATH": path, "MARKER": "test_ray_marker", "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = set(json.loads(done.stdout.splitlines()[-1]))
+    assert found, "it does listen"
+    assert found <= LOOPBACK
 
 
 @pytest.mark.parametrize(("failures", "connects"), [(0, True), (4, True), (5, False)])

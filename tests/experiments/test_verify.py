@@ -15,6 +15,7 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
+from softmargin._files import write_json
 from softmargin.calibration import calibration_metrics
 from softmargin.experiments import reproduce
 from softmargin.experiments.consistency import first_difference, is_close
@@ -23,7 +24,7 @@ from softmargin.experiments.registry import find_all
 from softmargin.experiments.scoring import EXACT, SCORES, allowances, scored_again, scores_of
 from softmargin.experiments.store import CellStore
 from softmargin.experiments.verifying import Checked, results_in, verify
-from softmargin.experiments.write import digest, dumps
+from softmargin.experiments.write import dumps
 
 IDS = ("ag-tab1", "gd-fig2", "gd-tab1")
 
@@ -53,12 +54,13 @@ def problems(out: Path, *ids: str) -> list[str]:
 
 
 def change(path: Path, edit: Callable[[Any], None], seal: bool = False) -> None:
-    """Change a JSON file; a sealed ``numbers.json`` has the digest of what it then holds."""
+    """Change a JSON file; a sealed one has the checksum of what it then holds."""
     values = json.loads(path.read_text(encoding="utf-8"))
     edit(values)
     if seal:
-        values["digest"] = digest(values)
-    path.write_text(dumps(values), encoding="utf-8")
+        write_json(path, values, dumps)
+    else:
+        path.write_text(dumps(values), encoding="utf-8")
 
 
 def test_results_as_written_pass_with_their_cells(out: Path) -> None:
@@ -120,12 +122,15 @@ def test_changed_statistics_are_caught_without_cells(clone: Path, name: str, mov
         assert any(line.startswith(f"{experiment}: table ") for line in found), found
 
 
-def test_any_change_breaks_the_digest(clone: Path) -> None:
+def test_any_change_breaks_the_checksum(clone: Path) -> None:
     def edit(values: Any) -> None:
         values["charts"][0]["series"][0]["y"][3] += 1e-4
 
-    change(clone / "gd-fig2" / "numbers.json", edit)
-    assert problems(clone) == ["gd-fig2: numbers.json has been changed since it was written"]
+    path = clone / "gd-fig2" / "numbers.json"
+    change(path, edit)
+    (found,) = problems(clone)
+    assert found.startswith(f"gd-fig2: {str(path)!r} is damaged: it does not match its checksum; ")
+    assert "run its id again" in found
 
 
 def test_a_changed_curve_or_verdict_is_caught_from_the_cells(out: Path) -> None:
@@ -169,11 +174,14 @@ def test_a_changed_cell_is_caught(out: Path) -> None:
 
     before = path.read_bytes()
     change(path, count)
+    assert any("does not match its checksum" in each for each in problems(out))
+    path.write_bytes(before)
+    change(path, count, seal=True)
     found = problems(out)
     assert found
     assert all(line.startswith(("gd-tab1: table ", "gd-tab1: chart ")) for line in found)
     path.write_bytes(before)
-    change(path, score)
+    change(path, score, seal=True)
     assert any(
         f"({cell.key}): nll[1] of test_logits is stored as" in each for each in problems(out)
     )
@@ -188,6 +196,9 @@ def test_changed_logits_are_caught(out: Path) -> None:
     arrays = dict(np.load(path))
     arrays["test_logits"][2] = arrays["test_logits"][2][::-1]
     np.savez_compressed(path, **arrays)
+    assert any("does not match its checksum" in line for line in problems(out, "gd-tab1"))
+    # a cell of an earlier version has no checksum
+    change(path.with_name("result.json"), lambda values: values.pop("arrays"), seal=True)
     found = problems(out, "gd-tab1")
     assert any("accuracy[2] of test_logits" in line for line in found)
     path.write_bytes(path.read_bytes()[:1000])

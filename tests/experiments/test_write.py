@@ -211,8 +211,9 @@ def test_an_interrupted_write_leaves_the_old_result_whole(tmp_path, monkeypatch)
     ("content", "words"),
     [
         (None, "results must be folders with a readable numbers.json"),
-        ("{", "results must be folders with a readable numbers.json"),
-        ("[]", "results must be of format 1, but got format None"),
+        ("", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
+        ("{", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
+        ("[]", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
         ('{"id": "gd-tab1"}', "results must be of format 1, but got format None"),
         ('{"format": 2}', "results must be of format 1, but got format 2 .* another version"),
         ('{"format": 1}', "results must be whole, .* 'tables' is missing"),

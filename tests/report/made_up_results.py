@@ -5,6 +5,7 @@ from unittest import mock
 
 import numpy as np
 
+from softmargin._files import write_json
 from softmargin.experiments import write
 from softmargin.experiments.experiment import Cell, Experiment
 from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
@@ -180,7 +181,7 @@ def many(folder, number=45):
         paper = ("GD", "LM", "AG")[place]
         write_made_up(folder, f"x-{place}", outcome(place, charts, rows), paper)
     for place in range(3, number):
-        text = (folder / f"x-{place % 3}" / write.NUMBERS).read_text("utf-8")
+        values = write.read_numbers(folder / f"x-{place % 3}")
         (folder / f"x-{place}").mkdir()
-        named = text.replace(f'"id": "x-{place % 3}"', f'"id": "x-{place}"')
-        (folder / f"x-{place}" / write.NUMBERS).write_text(named, "utf-8")
+        named = {**values, "id": f"x-{place}"}
+        write_json(folder / f"x-{place}" / write.NUMBERS, named, write.dumps)

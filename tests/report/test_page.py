@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
+from softmargin._files import write_file
 from softmargin.report import figures
 from softmargin.report.page import (
     Bullets,
@@ -25,7 +26,6 @@ from softmargin.report.page import (
     Table,
     Text,
     render_page,
-    write_atomically,
 )
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -158,13 +158,13 @@ def test_beta_tones_tell_sides_and_distance():
 
 def test_writing_replaces_and_leaves_nothing_behind(tmp_path):
     path = tmp_path / "index.html"
-    write_atomically(path, "old")
-    write_atomically(path, "new β")
+    write_file(path, "old")
+    write_file(path, "new β")
     assert path.read_text(encoding="utf-8") == "new β"
     assert os.listdir(tmp_path) == ["index.html"]
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError):
-        write_atomically(tmp_path / "folder", "text")
+        write_file(tmp_path / "folder", "text")
     assert sorted(os.listdir(tmp_path)) == ["folder", "index.html"]
 
 

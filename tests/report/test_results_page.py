@@ -174,7 +174,8 @@ def test_begun_is_not_the_same_as_not_run(tmp_path):
     done = tmp_path / ".cells" / cells[0].key
     done.mkdir(parents=True)
     (done / "result.json").write_text("{}")
-    words = f"Begun: 1 of {len(cells)} cells are finished at smoke scale"
+    words = f"Begun: 1 of {len(cells)} cells are finished at smoke scale; softmargin reproduce run "
+    words += f"gd-fig4 --scale smoke --out {tmp_path} goes on."
     assert words in text_of(results_page(tmp_path))
 
 

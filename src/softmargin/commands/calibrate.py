@@ -118,11 +118,11 @@ def run(options: argparse.Namespace) -> None:
 
 def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]) -> None:
     """Write the page and, on request, the calibrator; each whole or not at all."""
-    from softmargin.report.page import write_atomically
+    from softmargin._files import write_file
 
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(options.out / "index.html", page)
+        write_file(options.out / "index.html", page)
     if options.save is not None:
         try:
             found.calibrators[methods[0]].save(options.save)

@@ -8,20 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from softmargin._progress import duration
 from softmargin.commands.common import (
     Command,
     UsageError,
+    check_out,
+    print_table,
+    progress,
     require_lab,
     writing_to,
 )
 from softmargin.commands.reproduce_arguments import DESCRIPTION, declare
 from softmargin.commands.reproduce_check import plan, verify
 from softmargin.commands.reproduce_report import write_report
-from softmargin.commands.reproduce_show import duration, print_rows, progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from softmargin._progress import Progress
     from softmargin.experiments.experiment import Cell, Experiment
     from softmargin.experiments.outcome import Outcome
     from softmargin.experiments.reproduce import Runner
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> int | None:
     """Run one action."""
     require_lab()
+    if options.action in ("run", "status") and options.out is None:
+        from softmargin.experiments.experiment import usual_folder
+
+        options.out = usual_folder(options.scale)
     if options.action == "verify":
         return verify(options)
     actions = {"list": _list, "plan": plan, "run": _run, "status": _status, "report": write_report}
@@ -50,7 +58,7 @@ def _list(options: argparse.Namespace) -> None:
         about = duration(sum(cell.seconds for cell in cells))
         where = f"{experiment.paper} {experiment.where}"
         rows.append((experiment.id, where, experiment.title, str(len(cells)), seeds, about))
-    print_rows(rows)
+    print_table(rows)
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -76,10 +84,11 @@ def _status(options: argparse.Namespace) -> None:
         done = sum(cell.seconds * store.progress(cell) for cell in cells)
         share = f"{100 * done / work:.0f} %"
         rows.append((name, str(len(cells)), str(finished), str(failed), share))
-    print_rows(rows)
+    print_table(rows)
 
 
 def _run(options: argparse.Namespace) -> None:
+    from softmargin._files import DamagedFileError
     from softmargin.data.errors import MissingDataError
     from softmargin.experiments import reproduce
     from softmargin.experiments.registry import find_all
@@ -93,14 +102,16 @@ def _run(options: argparse.Namespace) -> None:
         chosen = reproduce.chosen_cells(wanted, settings, only)
         cells = [cell for own in chosen.values() for cell in own]
         reproduce.check_folder(options.out, cells)
+        if not options.replace_larger:
+            reproduce.check_scale(options.out, settings)
         if options.ray in (None, "local"):  # elsewhere data and GPUs are the cluster's
             _check_needs(options, cells)
             reproduce.check_data(cells, options.scale)
     except (ValueError, MissingDataError) as error:
         raise UsageError(str(error)) from None
-    with writing_to(options.out):
-        options.out.mkdir(parents=True, exist_ok=True)
-        with progress() as report:
+    check_out(options.out)
+    with writing_to(options.out), progress() as show:
+        try:
             tally = reproduce.reproduce(
                 wanted,
                 settings,
@@ -108,10 +119,18 @@ def _run(options: argparse.Namespace) -> None:
                 only=only,
                 jobs=options.jobs or usual_jobs(cells, CellStore(options.out)),
                 runner=_runner(options),
-                report=report,
+                report=partial(_show_tally, show),
                 tell=_tell,
             )
+        except DamagedFileError as error:
+            raise UsageError(str(error)) from None
     _summarise(tally)
+
+
+def _show_tally(show: Progress, tally: Tally) -> None:
+    """Say how far a number of cells is."""
+    active = ", ".join(tally.active[:2]) or "working"
+    show(tally.done, tally.total, active, tally.remaining)
 
 
 def _only(options: argparse.Namespace) -> dict[str, list[str]] | None:

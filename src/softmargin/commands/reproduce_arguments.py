@@ -81,8 +81,25 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
         },
     ),
     (
+        "--replace-larger",
+        ("run",),
+        {
+            "action": "store_true",
+            "help": "write results even where --out has those of a larger scale, which are lost",
+        },
+    ),
+    (
         "--out",
-        ("run", "status", "report", "verify"),
+        ("run", "status"),
+        {
+            "type": folder,
+            "metavar": "DIR",
+            "help": "folder of all results (default: results, and results-smoke at smoke scale)",
+        },
+    ),
+    (
+        "--out",
+        ("report", "verify"),
         {
             "type": folder,
             "default": Path("results"),

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from softmargin.commands.common import UsageError
-from softmargin.commands.reproduce_show import duration, print_rows
+from softmargin._progress import duration
+from softmargin.commands.common import UsageError, print_table
 
 if TYPE_CHECKING:
     from softmargin.experiments.experiment import Cell, Experiment
@@ -54,7 +54,7 @@ def _plan_of(
         rows.append((f"  {each.label}", each.what, parameters, f"{each.steps:,}", time))
     if all(row[2] == "-" for row in rows[1:]):
         rows = [(*row[:2], *row[3:]) for row in rows]  # type: ignore[misc]
-    print_rows(rows)
+    print_table(rows)
     return plans
 
 

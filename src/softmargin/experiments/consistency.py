@@ -20,7 +20,7 @@ from softmargin.experiments.outcome import Entry, Outcome, ResultTable
 from softmargin.experiments.pages import index_page, result_page
 from softmargin.experiments.statistics import Comparison, holm, paired_bootstrap
 from softmargin.experiments.statistics._checks import distributions
-from softmargin.experiments.write import PAGE, read_results
+from softmargin.experiments.write import PAGE, checksum, read_results
 
 EXACT = 1e-6  # of a number's size, or of 1 where it is smaller
 FOUR_DECIMALS = 1e-4  # of two means, each rounded by at most half of that
@@ -84,6 +84,14 @@ def page_differences(folder: Path, meta: Mapping[str, Any], outcome: Outcome) ->
     for chart in outcome.charts:
         if not (folder / f"{chart.name}.svg").exists():
             yield f"{chart.name}.svg is missing"
+
+
+def figure_differences(folder: Path, stored: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which figures are not those that were written; earlier versions do not say."""
+    for name, expected in stored.get("figures", {}).items():
+        path = folder / name
+        if path.exists() and checksum(path.read_bytes()) != expected:
+            yield f"{name} has been changed since it was written: run the id again"
 
 
 def index_differences(out: Path) -> list[str]:
@@ -161,8 +169,8 @@ def _place(table: ResultTable, entry: Entry) -> str:
 def _pages(path: Path, expected: str) -> Iterator[str]:
     try:
         written = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        yield f"{path.name} cannot be read: {error.strerror}"
+    except (OSError, UnicodeDecodeError) as error:
+        yield f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}"
         return
     heading, columns, last = "", list[str](), ""
     for number, (ours, theirs) in enumerate(zip_longest(written, expected.split("\n")), 1):

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,18 @@ from numpy.typing import NDArray
 
 from softmargin.experiments.outcome import Outcome
 
-SCALES = ("smoke", "desk", "paper")
+SCALES = ("smoke", "desk", "paper")  # from the smallest to the largest
 Array = NDArray[Any]
+
+
+def usual_folder(scale: str) -> Path:
+    """Return where results go unless somebody says otherwise: those of smoke scale not to others.
+
+    Example:
+        >>> str(usual_folder("smoke")), str(usual_folder("desk"))
+        ('results-smoke', 'results')
+    """
+    return Path("results-smoke" if scale == SCALES[0] else "results")
 
 
 @dataclass(frozen=True)

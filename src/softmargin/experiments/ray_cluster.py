@@ -16,6 +16,8 @@ ANSWER_WITHIN = 5.0  # seconds, for a port
 HEALTHY_WITHIN = 10.0  # seconds, for the cluster behind it
 TRIES = 5
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+# whatever its name: without it, Ray keeps to the loopback on any system
+BEYOND_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 LOCAL_OBJECTS = 100 << 20  # bytes: what comes back from cells is small
 
 
@@ -25,13 +27,13 @@ def connected(address: str, cpus: int | None = None) -> Iterator[Any]:
 
     Args:
         address: ``"host:port"``, ``"ray://host:port"``, or ``"local"`` to start one here.
-        cpus: how many tasks at a time a local one takes, by default one per core.
+        cpus: how many cores a local one has to give, by default those of this machine.
 
     Raises:
         ImportError: where Ray is not installed.
         ConnectionError: where no cluster answers, in one sentence.
     """
-    with own_token() if address == LOCAL else nullcontext():
+    with alone() if address == LOCAL else nullcontext():
         ray = require_ray()
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address == LOCAL:
@@ -99,21 +101,31 @@ def check_answers(address: str) -> None:
 
 
 @contextmanager
-def own_token() -> Iterator[None]:
-    """Let a cluster started here have a token that ends with it, unless the user has a say.
+def alone() -> Iterator[None]:
+    """Let a cluster started here be of no concern to others, for as long as it is there.
 
-    Ray would otherwise write one to the home folder, and from then on ask for it everywhere. It
-    reads these settings when it is imported: where that has happened, they are left alone.
+    It listens on the loopback only. It has a token that ends with it, unless the user has a say:
+    Ray would otherwise write one to the home folder, and from then on ask for it everywhere. Ray
+    reads both settings when it is imported: where that has happened, the token is left alone.
     """
-    if "ray" in sys.modules or any(name in os.environ for name in AUTHENTICATION):
-        yield
-        return
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
+    settings = {BEYOND_LOOPBACK: "0"}
+    if "ray" not in sys.modules and not any(name in os.environ for name in AUTHENTICATION):
+        settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ |= settings
+    constants = sys.modules.get("ray._private.ray_constants")
+    reaches = getattr(constants, "ENABLE_RAY_CLUSTER", None)
+    if constants is not None:
+        constants.ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        for name in AUTHENTICATION:
+        for name, value in before.items():
             os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        if constants is not None:
+            constants.ENABLE_RAY_CLUSTER = reaches  # type: ignore[attr-defined]
 
 
 def _refused(address: str, why: str) -> ConnectionError:

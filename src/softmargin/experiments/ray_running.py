@@ -13,19 +13,20 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from softmargin._files import write_file
 from softmargin.experiments.experiment import Cell
 from softmargin.experiments.planning import is_for_gpu
-from softmargin.experiments.ray_cluster import connected
+from softmargin.experiments.ray_cluster import LOCAL, connected
 from softmargin.experiments.running import Report, Tally, begin
-from softmargin.experiments.store import CELLS, CellStore, is_full
-from softmargin.training.folder import RunFolder
+from softmargin.experiments.store import CELLS, CellStore
+from softmargin.experiments.workers import Ended, attempt
 
 MARK = ".folder-id"
 SENT = ("cell.json", "arrays.npz", "error.txt", "result.json")  # the last one says "finished"
@@ -57,15 +58,6 @@ class Place:
         return Path(tempfile.gettempdir()) / f"softmargin-{getpass.getuser()}-{self.mark}"
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a cell ended: its error, if it failed, and its files where the driver has to write."""
-
-    error: str | None = None
-    full: tuple[int, str] | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-
 def run_on_ray(
     cells: Sequence[Cell],
     store: CellStore,
@@ -89,10 +81,14 @@ def run_on_ray(
     tally, waiting = begin(cells, store)
     if not waiting:
         return tally
-    with connected(address, jobs) as ray:
-        place = place_of(store)
+    threads = torch.get_num_threads()
+    if address == LOCAL and jobs is not None:  # they share this machine's cores
+        threads = max(1, threads // jobs)
+    cpus = max(os.cpu_count() or 1, threads * (jobs or 1))
+    with connected(address, cpus) as ray:
+        place = place_of(store, min(threads, _largest_node(ray)))
         gpus = bool(ray.cluster_resources().get("GPU"))
-        task = ray.remote(max_retries=RETRIES, num_cpus=1)(run_cell)
+        task = ray.remote(max_retries=RETRIES, num_cpus=place.threads)(run_cell)
         at_once = jobs or len(waiting)
         running: dict[Any, Cell] = {}
         while waiting or running:
@@ -103,7 +99,7 @@ def run_on_ray(
             done, _ = ray.wait(list(running), timeout=0.5)
             for reference in done:
                 cell = running.pop(reference)
-                if why := _receive(ray, reference, store.folder(cell)):
+                if why := _receive(ray, reference, store.folder(cell).path):
                     tally.failed.append((cell, why))
                 tally.shares[cell.key] = 1.0
             for cell in running.values():
@@ -113,16 +109,27 @@ def run_on_ray(
     return tally
 
 
-def place_of(store: CellStore) -> Place:
-    """Return the folder of a store with its mark, which is made where there is none."""
+def _largest_node(ray: Any) -> int:
+    """Return how many cores the largest machine has: a task that wants more waits for ever."""
+    nodes = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]
+    return max(1, *map(int, nodes))
+
+
+def place_of(store: CellStore, threads: int = 1) -> Place:
+    """Return the folder of a store with its mark, which is made where there is none.
+
+    Args:
+        store: the cells.
+        threads: that a worker computes with, and so how many cores it takes.
+    """
     from softmargin import __version__
 
     folder = store.root.resolve() / CELLS
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / MARK).exists():
-        RunFolder(folder).write(MARK, uuid.uuid4().hex)
+        write_file(folder / MARK, uuid.uuid4().hex)
     mark = (folder / MARK).read_text(encoding="utf-8")
-    return Place(str(store.root.resolve()), mark, __version__, torch.get_num_threads())
+    return Place(str(store.root.resolve()), mark, __version__, threads)
 
 
 def run_cell(place: Place, cell: Cell) -> Ended:
@@ -132,23 +139,17 @@ def run_cell(place: Place, cell: Cell) -> Ended:
     if __version__ != place.version:
         return Ended(f"softmargin is {__version__} at the worker, {place.version} at the driver")
     torch.set_num_threads(place.threads)  # Ray sets one; sums differ in their last digits
-    store, error, full = place.store(), None, None
-    folder = store.folder(cell).path
-    try:
-        store.run(cell)
-    except Exception as caught:
-        error = f"{type(caught).__name__}: {caught}"
-        if isinstance(caught, OSError) and is_full(caught):
-            full = (caught.errno or 0, os.strerror(caught.errno or 0))
+    store = place.store()
+    ended, folder = attempt(store, cell), store.folder(cell).path
     if place.is_seen():
-        return Ended(error, full)
+        return ended
     files = {name: (folder / name).read_bytes() for name in SENT if (folder / name).exists()}
-    if error is None or not any(path.is_dir() for path in folder.iterdir()):
+    if ended.error is None or not any(path.is_dir() for path in folder.iterdir()):
         shutil.rmtree(folder)  # checkpoints of a cell that failed may be of use
-    return Ended(error, full, files)
+    return replace(ended, files=files)
 
 
-def _receive(ray: Any, reference: Any, folder: RunFolder) -> str | None:
+def _receive(ray: Any, reference: Any, folder: Path) -> str | None:
     """Write what a worker has sent back; return why the cell failed, if it did."""
     try:
         ended: Ended = ray.get(reference)
@@ -158,10 +159,10 @@ def _receive(ray: Any, reference: Any, folder: RunFolder) -> str | None:
         return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     if ended.full is not None:
         raise OSError(*ended.full)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if "result.json" in ended.files:
-        (folder.path / "error.txt").unlink(missing_ok=True)
+        (folder / "error.txt").unlink(missing_ok=True)
     for name in SENT:
         if name in ended.files:
-            folder.write(name, ended.files[name])
+            write_file(folder / name, ended.files[name])
     return ended.error

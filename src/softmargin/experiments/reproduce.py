@@ -6,16 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from softmargin._files import UNFINISHED
 from softmargin.data.errors import DownloadError, MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
-from softmargin.experiments.experiment import Cell, Experiment, Setting
+from softmargin.experiments.experiment import SCALES, Cell, Experiment, Setting
 from softmargin.experiments.outcome import Outcome
 from softmargin.experiments.running import Report, Tally, run_cells
 from softmargin.experiments.selecting import Wanted, select
 from softmargin.experiments.statistics import require_spread
 from softmargin.experiments.store import CellStore
-from softmargin.experiments.write import read_results, write_index, write_result
+from softmargin.experiments.write import (
+    NUMBERS,
+    PAGE,
+    read_result,
+    read_results,
+    write_index,
+    write_result,
+)
 
 Told = Callable[[Experiment, Outcome, Path], None]
 Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
@@ -56,11 +64,25 @@ def check_data(cells: Sequence[Cell], scale: str) -> None:
 
 
 def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
-    """Refuse a results folder that another version has written in another way."""
+    """Refuse a results folder that was damaged, or that another version has written."""
     read_results(out)
     store = CellStore(out)
     for cell in cells:
-        store.check_format(cell)
+        store.check(cell)
+
+
+def check_scale(out: Path, settings: Mapping[str, Setting]) -> None:
+    """Refuse to replace results by those of a smaller scale."""
+    for name, setting in settings.items():
+        if not (out / name / NUMBERS).exists():
+            continue
+        there = read_result(out / name)[0]["scale"]
+        if there in SCALES and SCALES.index(setting.scale) < SCALES.index(there):
+            raise ValueError(
+                f"argument --out: {str(out / name)!r} has results of {there} scale, which "
+                f"--scale {setting.scale} would replace: name another folder, or add "
+                "--replace-larger."
+            )
 
 
 def reproduce(
@@ -103,11 +125,21 @@ def reproduce(
         outcome = experiment.conclude(setting, [(cell, store.result(cell)) for cell in own])
         folder = out / experiment.id
         seconds = sum(store.seconds(cell) for cell in own)
-        write_result(experiment, setting, outcome, folder, {"seconds": f"{seconds:.0f}"})
+        with store.locked():
+            tidy(folder)
+            write_result(experiment, setting, outcome, folder, {"seconds": f"{seconds:.0f}"})
         if tell is not None:
             tell(experiment, outcome, folder)
-    write_index(out)
+    with store.locked():
+        tidy(out, PAGE)
+        write_index(out)
     return tally
+
+
+def tidy(folder: Path, name: str = "*") -> None:
+    """Remove what writers of a file that were killed have left; no other may be at work on it."""
+    for path in folder.glob(f".{name}.*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 def _run_here(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from pathlib import Path
+from multiprocessing.connection import wait
 
 import torch
 
 from softmargin.experiments.experiment import Cell
 from softmargin.experiments.store import CellStore, is_full
+from softmargin.experiments.workers import Worker
 
 A_MINUTE = 60.0
+FAILED_STARTS = 3  # of processes, before starting them is given up
+LOOK_EVERY = 0.5  # seconds: at how far cells are
 Report = Callable[["Tally"], None]
 
 
@@ -76,7 +76,7 @@ def run_cells(
     if jobs == 1 or len(open_cells) < 2:
         _one_by_one(open_cells, store, tally, report)
     else:
-        _side_by_side(open_cells, store, tally, report, jobs)
+        _SideBySide(open_cells, store, tally, jobs).run(report)
     return tally
 
 
@@ -91,6 +91,9 @@ def begin(cells: Sequence[Cell], store: CellStore) -> tuple[Tally, list[Cell]]:
     """Return the tally of all cells, and those to run: once each, the longest first."""
     unique = list({cell.key: cell for cell in cells}.values())
     open_cells = [cell for cell in unique if not store.is_finished(cell)]
+    for cell in unique:
+        if store.is_finished(cell):
+            store.tidy(cell)
     tally = Tally(unique, len(unique) - len(open_cells))
     tally.shares = {cell.key: 0.0 for cell in open_cells}
     # the last ones to end are then short
@@ -115,64 +118,74 @@ def _one_by_one(cells: Sequence[Cell], store: CellStore, tally: Tally, report: R
         tell(1.0)
 
 
-def _side_by_side(
-    cells: Sequence[Cell], store: CellStore, tally: Tally, report: Report, jobs: int
-) -> None:
-    waiting = list(cells)
-    while waiting:
-        waiting = _with_pool(waiting, store, tally, report, jobs)
+class _SideBySide:
+    """Cells in several processes; where one dies, only the cell that it was running was tried."""
 
+    def __init__(self, cells: Sequence[Cell], store: CellStore, tally: Tally, jobs: int) -> None:
+        self.waiting, self.store, self.tally = list(cells), store, tally
+        self.slots = min(jobs, len(cells))
+        # the other processes have their cores: threads that fight are slower than one
+        self.threads = max(1, torch.get_num_threads() // jobs)
+        self.workers: list[Worker] = []
+        self.died: set[str] = set()  # keys of cells whose process has died once
+        self.failed_starts = 0
 
-def _with_pool(
-    cells: Sequence[Cell], store: CellStore, tally: Tally, report: Report, jobs: int
-) -> list[Cell]:
-    """Run cells in a pool of processes; return those to try again after a process has died."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _share_cores, (jobs,)) as pool:
-        running: dict[Future[None], Cell] = {
-            pool.submit(_run, store.root, cell): cell for cell in cells
-        }
-        lost = []
-        while running:
-            done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-            for future in done:
-                cell = running.pop(future)
-                error = future.exception()
-                if isinstance(error, BrokenProcessPool):
-                    lost.append(cell)
-                    continue
-                if error is not None and is_full(error):
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise error
-                if error is not None:
-                    tally.failed.append((cell, f"{type(error).__name__}: {error}"))
-                tally.shares[cell.key] = 1.0
-            for cell in running.values():
-                tally.shares[cell.key] = store.progress(cell)
-            report(tally)
-    return _worth_retrying(lost, store, tally)
+    def run(self, report: Report) -> None:
+        """Run all cells; whatever ends this ends the processes at once."""
+        try:
+            while self.waiting or any(worker.cell for worker in self.workers):
+                self._start_and_give()
+                for pipe in wait([worker.pipe for worker in self.workers], LOOK_EVERY):
+                    self._take(next(each for each in self.workers if each.pipe is pipe))
+                for worker in self.workers:
+                    if worker.cell is not None:
+                        self.tally.shares[worker.cell.key] = self.store.progress(worker.cell)
+                report(self.tally)
+        finally:
+            for worker in self.workers:
+                worker.end()
 
+    def _start_and_give(self) -> None:
+        wanted = min(self.slots, len(self.waiting) + sum(bool(w.cell) for w in self.workers))
+        while len(self.workers) < wanted:
+            self.workers.append(Worker(self.store.root, self.threads))
+        for worker in self.workers:
+            if worker.is_ready and worker.cell is None and self.waiting:
+                worker.give(self.waiting.pop(0))
 
-def _worth_retrying(lost: Sequence[Cell], store: CellStore, tally: Tally) -> list[Cell]:
-    """Return cells whose process died, once; nobody knows which of them killed it."""
-    again = []
-    for cell in lost:
-        folder = store.folder(cell)
-        mark = folder.path / "died"
-        if mark.exists():
-            tally.failed.append((cell, "its process died twice"))
-            tally.shares[cell.key] = 1.0
+    def _take(self, worker: Worker) -> None:
+        cell = worker.cell
+        try:
+            ended = worker.take()
+        except EOFError:
+            self.workers.remove(worker)
+            worker.end()
+            self._died(cell)
+            return
+        if cell is None or ended is None:
+            return
+        if ended.full is not None:
+            raise OSError(*ended.full)
+        self._done(cell, ended.error)
+
+    def _died(self, cell: Cell | None) -> None:
+        if cell is None:  # it has not come so far as to run one
+            self.failed_starts += 1
+            if self.failed_starts == FAILED_STARTS:
+                for each in self.waiting:
+                    self._done(each, "no process could be started for it")
+                self.waiting.clear()
+        elif self.store.is_finished(cell):
+            self._done(cell)
+        elif cell.key not in self.died:
+            self.died.add(cell.key)
+            self.waiting.insert(0, cell)
         else:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            mark.touch()
-            again.append(cell)
-    return again
+            why = "its process died twice"
+            self.store.keep_error(cell, why)
+            self._done(cell, why)
 
-
-def _share_cores(jobs: int) -> None:
-    """Leave the other processes their cores: threads that fight are slower than one."""
-    torch.set_num_threads(max(1, torch.get_num_threads() // jobs))
-
-
-def _run(root: Path, cell: Cell) -> None:
-    CellStore(root).run(cell)
+    def _done(self, cell: Cell, error: str | None = None) -> None:
+        self.tally.shares[cell.key] = 1.0
+        if error is not None:
+            self.tally.failed.append((cell, error))

@@ -1,7 +1,8 @@
 """Results as files: numbers, figures and a page for each experiment, and a page over all.
 
 ``results/<id>/`` holds ``numbers.json`` (everything, for programs), one SVG for each chart and
-``README.md``. No file holds a date, so that the same run writes the same bytes.
+``README.md``. No file holds a date, so that the same run writes the same bytes. ``numbers.json``
+has its own checksum and those of the figures: what was changed afterwards is refused.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from softmargin._files import write_file, write_json
 from softmargin.experiments.experiment import Cell, Experiment, Setting
+from softmargin.experiments.formats import read_format
 from softmargin.experiments.outcome import Outcome
 from softmargin.experiments.pages import index_page, result_page
 from softmargin.report.draw import standalone_svg
-from softmargin.training.folder import RunFolder
 
 FORMAT = 1
 NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96
+REMEDY = "restore it, or delete it and run its id again"
+META = (
+    *("id", "title", "paper", "where", "claim", "scale", "seeds"),
+    *("command", "versions", "deviations", "facts", "configuration"),
+)
 
 
 def write_result(
@@ -56,39 +63,49 @@ def write_result(
     meta = plain(_meta(experiment, setting, dict(facts or {})))
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _charts_in(folder) - set(names)
-    files = RunFolder(folder)
-    for chart in outcome.charts:
-        files.write(f"{chart.name}.svg", standalone_svg(chart))
-    files.write(PAGE, result_page(meta, outcome))
-    content = plain({**meta, **outcome.as_dict()})
-    content = {"format": FORMAT, "digest": digest(content), **content}
-    files.write(NUMBERS, dumps(content) + "\n")
-    for name in outdated:
+    figures = {f"{chart.name}.svg": standalone_svg(chart) for chart in outcome.charts}
+    for name, text in figures.items():
+        write_file(folder / name, text)
+    write_file(folder / PAGE, result_page(meta, outcome))
+    for name in outdated:  # before the numbers, which are what says that they were there
         (folder / f"{name}.svg").unlink(missing_ok=True)
+    sums = {name: checksum(text.encode()) for name, text in figures.items()}
+    content = plain({"format": FORMAT, **meta, **outcome.as_dict(), "figures": sums})
+    write_json(folder / NUMBERS, content, dumps)
 
 
 def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
     """Read back what :func:`write_result` wrote: what was run, and the outcome."""
+    values = read_numbers(folder)
     path = folder / NUMBERS
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"results must be folders with a readable {NUMBERS}, but got {str(path)!r}: {error}."
-        ) from None
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
-        raise ValueError(
-            f"results must be of format {FORMAT}, but got format {found!r} in {str(path)!r}: "
-            "it is from another version of softmargin."
-        )
-    try:
         outcome = Outcome.from_dict(_with_nan(values))
-        parts = ("format", "digest", *outcome.as_dict())
-        return {key: value for key, value in values.items() if key not in parts}, outcome
+        parts = ("format", "digest", "figures", *outcome.as_dict())
+        meta = {key: value for key, value in values.items() if key not in parts}
+        missing = [name for name in META if name not in meta]
+        if missing:
+            raise KeyError(missing[0])
+        return meta, outcome
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"results must be whole, but got {str(path)!r}, in which {error} is missing or wrong."
+            f"results must be whole, but got {str(path)!r}, in which {error} is missing or wrong: "
+            f"{REMEDY}."
+        ) from None
+
+
+def read_numbers(folder: Path) -> dict[str, Any]:
+    """Return all that ``numbers.json`` holds.
+
+    Raises:
+        ValueError: in one sentence, where it is missing, damaged or of another version.
+    """
+    path = folder / NUMBERS
+    try:
+        return read_format(path, "results", FORMAT, REMEDY)
+    except OSError as error:
+        raise ValueError(
+            f"results must be folders with a readable {NUMBERS}, but got {str(path)!r}: "
+            f"{error.strerror}."
         ) from None
 
 
@@ -103,14 +120,12 @@ def write_index(results: Path) -> None:
     """Write the page over all results in a folder, in the order of the papers."""
     found = read_results(results)
     results.mkdir(parents=True, exist_ok=True)
-    RunFolder(results).write(PAGE, index_page(found))
+    write_file(results / PAGE, index_page(found))
 
 
-def digest(content: Mapping[str, Any]) -> str:
-    """Return a short hash of all numbers and words of a result, whatever the file looks like."""
-    rest = {key: value for key, value in content.items() if key not in ("format", "digest")}
-    text = json.dumps(rest, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def checksum(content: bytes) -> str:
+    """Return the checksum of a file."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def plain(value: Any) -> Any:

@@ -1,13 +1,10 @@
-"""One self-contained HTML page: what it is made of, how it is rendered and written."""
+"""One self-contained HTML page: what it is made of, and how it is rendered."""
 
 from __future__ import annotations
 
 import base64
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from softmargin.report.figures import GREEN, GRID, INK, MUTED, PAGE_TONES, Tone
@@ -123,22 +120,3 @@ def render_page(page: Page) -> str:
     template = environment.get_template("page.html.j2")
     tones = dict.fromkeys((*PAGE_TONES, *page.tones))
     return template.render(page=page, tones=tones, ink=INK, muted=MUTED, rule=GRID, focus=GREEN)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new one, never a part.
-
-    Raises:
-        OSError: where the file cannot be written.
-    """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        # mkstemp files are private; a report has the permissions of any new file
-        os.umask(mask := os.umask(0))
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
-from softmargin.experiments.experiment import SCALES, Experiment
+from softmargin._files import read_json
+from softmargin.experiments.experiment import SCALES, Experiment, usual_folder
 from softmargin.experiments.store import CELLS, CellStore
 
 NOT_RUN = "not run"
@@ -54,9 +55,10 @@ def _how_far(experiment: Experiment, store: CellStore) -> str:
         cells = experiment.cells(experiment.setting(scale))
         done = sum(store.is_finished(cell) for cell in cells)
         if done:
+            here = "" if store.root == usual_folder(scale) else f" --out {quote(str(store.root))}"
             return (
                 f"Begun: {done} of {len(cells)} cells are finished at {scale} scale; "
-                f"{command} --scale {scale} goes on."
+                f"{command} --scale {scale}{here} goes on."
             )
     return f"No result yet; {command} makes it."
 
@@ -73,8 +75,8 @@ def _owners(known: Mapping[str, Experiment]) -> dict[str, tuple[str, ...]]:
 
 def _label(cell: Path) -> str:
     try:
-        return str(json.loads((cell / "cell.json").read_text(encoding="utf-8"))["label"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_json(cell / "cell.json", "")["label"])
+    except (OSError, ValueError, KeyError):
         return cell.name
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from softmargin._files import write_file
 from softmargin.experiments.experiment import Experiment
 from softmargin.experiments.outcome import VERDICTS, Outcome
 from softmargin.experiments.pages import PAPERS, SCALES, source, whose
 from softmargin.experiments.registry import experiments
 from softmargin.experiments.write import NUMBERS, read_result
-from softmargin.report.page import write_atomically
 from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
 from softmargin.report.result_charts import drawing, tones_of
 from softmargin.report.result_state import NOT_RUN, failures, missing
@@ -131,7 +131,7 @@ def write_results_page(folder: Path, out: Path) -> None:
         ValueError: as :func:`results_page`.
         OSError: where the file cannot be written.
     """
-    write_atomically(out, results_page(folder))
+    write_file(out, results_page(folder))
 
 
 def _results(
@@ -193,7 +193,7 @@ def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
         "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
     }
     environment = {**meta["versions"], **meta["facts"]}
-    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
+    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))  # with its checksum
     data = {"numbers": numbers, "drawings": [drawing(chart) for chart in outcome.charts]}
     return Part(
         meta,

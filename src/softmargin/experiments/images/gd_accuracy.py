@@ -129,6 +129,7 @@ CLAIMS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
             words.chosen("warm-up", "A-Softmax", "center loss"),
             VGG,
             "Augmentation is not printed: the level of its numbers speaks for it on all but SVHN.",
+            words.CLIPPED,
         ),
     ),
     "gd-v1-tab2": (

@@ -189,6 +189,7 @@ TINY_CLAIM = (
 TINY_OPEN = (
     words.OPEN,
     "Augmentation is not printed for Tiny-ImageNet: crops with 4 pixels of padding and flips.",
+    words.CLIPPED,
 )
 EXPERIMENTS = (
     Experiment(
@@ -204,6 +205,7 @@ EXPERIMENTS = (
                 VGG,
                 "The paper does not say what scaling was fitted on: here β = 1 is trained once "
                 "more with 5,000 images held out (10,000 of Tiny-ImageNet).",
+                words.CLIPPED,
             ),
             (words.CONNECTED, words.RESIDUAL, "At this scale all methods leave the same images."),
         ),

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from softmargin import models
+from softmargin._files import read_sealed, seal, write_file
 from softmargin.data import Dataset
 from softmargin.experiments.experiment import Array, Result
 from softmargin.experiments.images.measures import BINS, Trained, angle_counts, measured
@@ -168,13 +169,15 @@ class _Angles:
         buffer = io.BytesIO()
         np.save(buffer, counts.numpy())
         self._path(epoch).parent.mkdir(exist_ok=True)
-        self.run.write(f"angles/{epoch:04d}.npy", buffer.getvalue())
+        write_file(self._path(epoch), seal(buffer.getvalue()))
         self.kept.add(epoch)
 
     def counts(self) -> Array:
         """Return all histograms, (epochs + 1, bins), after the last epoch."""
         self.keep(self.config.epochs)
-        found = [np.load(self._path(epoch)) for epoch in range(self.config.epochs + 1)]
+        remedy = f"delete the folder {str(self.run.path)!r} and run the same command again"
+        paths = [self._path(epoch) for epoch in range(self.config.epochs + 1)]
+        found = [np.load(io.BytesIO(read_sealed(path, remedy))) for path in paths]
         stacked: Array = np.stack(found).reshape(-1, BINS)
         return stacked
 

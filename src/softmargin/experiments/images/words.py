@@ -19,6 +19,10 @@ CONNECTED = (
 )
 RESIDUAL = "A small residual network on 2,000 images, three seeds, stands for convolutional ones."
 OTHER_STEPS = "Batch, learning rate and epochs are others than the paper's (see the setup)."
+CLIPPED = (
+    'The recipe for Tiny-ImageNet asks for "weight clipping": this is read as clipping the '
+    "gradient to a norm of 3, as in the recipes for the other data."
+)
 OPEN = "The paper prints one run and no spread; here there are three seeds."
 
 
