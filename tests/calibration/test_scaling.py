@@ -724,6 +724,16 @@ def test_logits_that_only_resemble_probabilities_are_fitted():
     assert direct.transform(probabilities).shape == (600, 5)  # transform looks at no values
 
 
+def test_a_fold_may_look_like_probabilities():
+    logits = torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]])
+    target = torch.tensor([0, 1, 0])
+    with pytest.warns(CalibrationWarning):  # three rows have no best temperature, but are no error
+        result = cross_validated(TemperatureScaling, logits, target, folds=3)
+    assert result.logits.shape == (3, 2)
+    with pytest.raises(ValueError, match=LIKE_PROBABILITIES):
+        TemperatureScaling().fit(logits[[0, 2]], target[[0, 2]])
+
+
 def test_calibrators_are_found_where_the_metrics_are():
     import softmargin.calibration
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ LARGEST = 1e100  # the fourth power is still a float64
 # how far the sum of a row of probabilities may be from 1
 SUM_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}
 DEFAULT_SUM_TOLERANCE = 1e-3
+_known_as_logits = ContextVar("known_as_logits", default=False)
 
 
 class Chunk(NamedTuple):
@@ -164,11 +167,23 @@ def checked_samples(
     return samples
 
 
+@contextmanager
+def known_as_logits() -> Iterator[None]:
+    """Fit parts of what has been checked as a whole: a few rows may well look otherwise."""
+    token = _known_as_logits.set(True)
+    try:
+        yield
+    finally:
+        _known_as_logits.reset(token)
+
+
 def _check_not_probabilities(samples: Samples) -> None:
     """Raise if every row looks like probabilities, of which a fit would make nonsense.
 
     The first chunk with a row that does not is enough, so that logits cost no pass over the rows.
     """
+    if _known_as_logits.get():
+        return
     tolerance = SUM_TOLERANCE.get(samples.logits.dtype, DEFAULT_SUM_TOLERANCE)
     for chunk in samples.chunks():
         like = (chunk.logits.amin(1) >= 0) & ((chunk.logits.sum(1) - 1).abs() <= tolerance)

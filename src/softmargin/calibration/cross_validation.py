@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softmargin.calibration._calibrator import CalibrationWarning
-from softmargin.calibration._samples import Array, as_tensor, checked_samples
+from softmargin.calibration._samples import Array, as_tensor, checked_samples, known_as_logits
 
 
 class Fittable(Protocol):
@@ -158,7 +158,8 @@ def held_out_calibrators(
     for number in range(folds):
         calibrator = scaler()
         seen = labels.masked_fill((fold == number).to(labels.device), hidden)
-        calibrator.fit(rows, seen, sample_weight=sample_weight, ignore_index=hidden)
+        with known_as_logits():
+            calibrator.fit(rows, seen, sample_weight=sample_weight, ignore_index=hidden)
         yield (fold == number).nonzero().squeeze(1), calibrator
 
 
