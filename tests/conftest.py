@@ -1,14 +1,30 @@
 """Shared set-up: one thread, a fixed seed before every test."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+PROCESSOR = Path("/proc/cpuinfo")
+BFLOAT16 = "import torch; torch.nn.Linear(64, 64).bfloat16()(torch.ones(64, 64).bfloat16())"
+
 
 def pytest_configure() -> None:
+    _avoid_unusable_instructions()
     torch.set_num_threads(1)  # two threads that fight over small tensors are slower than one
     os.environ.pop("COLUMNS", None)  # the width of a runner's terminal is not what is tested
+
+
+def _avoid_unusable_instructions() -> None:
+    """Keep oneDNN from AMX on virtual machines that announce it but cannot run it."""
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not PROCESSOR.exists():
+        return
+    if "amx_tile" in PROCESSOR.read_text():
+        broken = subprocess.run([sys.executable, "-c", BFLOAT16], capture_output=True).returncode
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16" if broken else "DEFAULT"
 
 
 @pytest.fixture(autouse=True)

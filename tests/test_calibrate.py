@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
 from softmargin.calibration import CalibrationMetrics
+from softmargin.calibration.result import LABELS
 from softmargin.calibration.scaling import TemperatureScaling, VectorScaling, cross_validated
 from softmargin.cli import main
+from softmargin.commands.parser import build_parser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -63,8 +68,8 @@ def test_table_sentence_page_and_calibrator(folder, capsys):
     assert main([*arguments, "--out", "report"]) == 0
     shown = capsys.readouterr().out
     assert "a.npz: logits from 'logits', labels from 'labels'; 3000 predictions" in shown
-    assert re.search(r"Over-confident by \d+\.\d points \[\d+\.\d, \d+\.\d\]: mean confid", shown)
-    assert re.search(r"ECE +0\.\d{4} \[0\.\d{4}, 0\.\d{4}\] +0\.\d{4} \[", shown)
+    assert re.search(r"Over-confident by \d+\.\d\d % \[\d+\.\d\d, \d+\.\d\d\]: mean con", shown)
+    assert re.search(r"\nECE +\d+\.\d\d % \[\d+\.\d\d, \d+\.\d\d\] +\d+\.\d\d % \[", shown)
     scaler = TemperatureScaling.load("t.json")
     assert f"T = {scaler.temperature.item():.6g}" in shown
     page = (folder / "report" / "index.html").read_text()
@@ -115,7 +120,10 @@ def test_probabilities_said_to_be_logits_are_refused(folder, capsys):
 def test_bad_options(folder, capsys):
     for options, message in (
         (["a.npz", "--save", "t.json"], "--save: needs --scaling temperature or --scaling vector"),
-        (["a.npz", "--folds", "1"], "folds must be an integer from 2"),
+        (
+            ["a.npz", "--folds", "1"],
+            "argument --folds: must be a whole number from 2 to 3000, the rows of 'a.npz'",
+        ),
         (["no.npz"], "FILE must be a file that exists"),
         (["a.npz", "--predictions", "q"], "--predictions must be one of logits, labels"),
     ):
@@ -138,6 +146,215 @@ def test_as_a_process(folder):
     assert "Traceback" not in failed.stderr
 
 
+def test_shares_are_in_percent_everywhere_and_fractions_in_json(folder, capsys):
+    """One unit in table, sentence and page; NLL and Brier scores are plain numbers."""
+    assert main(["calibrate", "a.npz", "--scaling", "temperature", "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)["results"]["given"]["metrics"]
+    assert main(["calibrate", "a.npz", "--scaling", "temperature"]) == 0
+    shown = capsys.readouterr().out
+    page = (folder / "a-npz-calibration" / "index.html").read_text()
+    page = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
+    for name, label in LABELS.items():
+        value, low, high = (given[name][key] for key in ("value", "low", "high"))
+        plain = name in ("nll", "brier") or name.startswith("brier")
+        cell = f"{value:.4f} [{low:.4f}, {high:.4f}]"
+        if not plain:
+            cell = f"{100 * value:.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
+        for text in (shown, page):
+            assert re.search(
+                rf"{re.escape(label.format(k=5).strip())}\W.*?{re.escape(cell)}", text, re.S
+            )
+    assert f"Over-confident by {100 * given['overconfidence']['value']:.2f} % [" in shown
+    assert f"ECE {100 * given['ece']['value']:.2f} %" in page
+    assert not re.search(r"ECE[^0-9]{0,12}0\.\d{3}", shown + page)
+    assert "points" not in shown + page
+
+
+def test_each_input_has_a_folder_of_its_own(folder, data, capsys):
+    """Neither another input nor the demo writes to it; where it is, is said."""
+    logits, labels = data
+    for place in ("one", "two"):
+        (folder / place).mkdir()
+        shutil.copy("a.npz", folder / place / "a.npz")
+        np.save(folder / place / "y.npy", labels[:300])
+    np.save("logits.npy", logits[:300])
+    parser, places = build_parser(), set()
+    for inputs in (
+        *(["a.npz"], ["p.npz"], ["one/a.npz"], ["two/a.npz"]),
+        *(["logits.npy", "one/y.npy"], ["logits.npy", "two/y.npy"]),
+    ):
+        assert main(["calibrate", *inputs, "--scaling", "none"]) == 0
+        (place,) = re.findall("Report: (.*)", capsys.readouterr().out)
+        assert inputs[0].split(".")[0] in place
+        places.add((folder / place).resolve())
+    assert len(places) == 6
+    demo = parser.parse_args(["demo"]).out
+    assert all(place.is_file() and demo.name not in place.parts for place in places)
+    with pytest.raises(SystemExit):
+        main(["calibrate", "--help"])
+    assert "predictions-npz-calibration" in capsys.readouterr().out
+
+
+def test_places_are_checked_before_the_work(folder, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "softmargin.calibration.predictions.open_predictions", lambda *_, **__: pytest.fail("read")
+    )
+    (folder / "blocked").write_text("")
+    saving = ["--scaling", "temperature", "--save"]
+    for options, named in (
+        (["--out", "blocked"], "argument --out: must be a folder that can be written to, but"),
+        (["--out", "blocked/below"], "argument --out: must be a folder that can be written to"),
+        ([*saving, "blocked/t.json"], "argument --save: must be a file that can be written, but"),
+        ([*saving, "nowhere/t.json"], "argument --save: must be a file that can be written, but"),
+        ([*saving, "."], "argument --save: must be a file that can be written, but '.' is not"),
+        ([*saving, "./a.npz"], "argument --save: must not be the file that is read, 'a.npz'"),
+    ):
+        assert main(["calibrate", "a.npz", *options]) == 2
+        error = capsys.readouterr().err
+        assert named in error
+        assert error.count("\n") == 1
+    assert {path.name for path in folder.iterdir()} == {"a.npz", "p.npz", "blocked"}
+
+
+def test_errors_are_in_the_words_of_the_command(folder, capsys):
+    """No Python argument, no path of a source file, no empty list, and what to do instead."""
+    np.savez("few.npz", logits=[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]], labels=[0, 1, 0])
+    (folder / "zero.csv").write_text("")
+    (folder / "twice.csv").write_text("labels,labels,z0,z1\n0,1,1,2\n")
+    cases = {
+        "a.npz --probabilities": "must hold probabilities from 0 to 1",
+        "p.npz --logits": "--logits says that 'probabilities' in 'p.npz' holds logits",
+        "zero.csv": "FILE 'zero.csv' must hold names in its first line, but that is empty",
+        "twice.csv": "'labels' occurs more than once in 'twice.csv'",
+        "few.npz --folds 4": "argument --folds: must be a whole number from 2 to 3",
+    }
+    for words, named in cases.items():
+        assert main(["calibrate", *words.split()]) == 2
+        shown = capsys.readouterr()
+        assert named in shown.err
+        assert shown.err.count("\n") == 1
+        for wrong in ("from_logits", "predictions must", "folds must", ".py", "of  in", "[Errno"):
+            assert wrong not in shown.err
+
+
+def test_warnings_are_part_of_the_output(folder):
+    np.savez("few.npz", logits=[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]], labels=[0, 1, 0])
+    command = [sys.executable, "-m", "softmargin.cli", "calibrate", "few.npz", "--folds", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "3 predictions in 10 bins say little about calibration; use fewer bins." in done.stdout
+    assert ".py" not in done.stdout
+    assert "Warning" not in done.stdout
+
+
+def test_control_characters_of_files_are_not_printed(folder, capsys):
+    evil = "\x1b[31m\x07"
+    (folder / f"{evil}.csv").write_text("z0,z1,label\n1,2,0\n2,1,1\n1,3,0\n3,1,1\n")
+    assert main(["calibrate", f"{evil}.csv", "--scaling", "none"]) == 0
+    np.savez("b.npz", **{f"logits{evil}": [[1.0, 2.0]], "labels": [0]})
+    assert main(["calibrate", "b.npz"]) == 2
+    np.savez("b.npz", **{f"{evil}a": [[1.0, 2.0]], f"label{evil}": [0]})
+    arguments = ["--predictions", f"{evil}a", "--labels", f"label{evil}", "--logits"]
+    assert main(["calibrate", "b.npz", "--scaling", "none", *arguments]) == 0
+    for options in (["--labels", evil], ["--predictions", evil], ["--out", f"a.npz/{evil}"]):
+        assert main(["calibrate", "a.npz", *options]) == 2
+    assert main(["calibrate", f"{evil}.npz"]) == 2
+    shown = "".join(capsys.readouterr())
+    assert "\\x1b[31m" in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+
+
+def test_no_room_for_a_temporary_copy(folder, capsys, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name, fail in (
+        ("tempfile.tempdir", str(folder / "nowhere")),
+        ("tempfile.NamedTemporaryFile", full),
+        ("softmargin.calibration._files.tempfile.NamedTemporaryFile", FullFile),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, fail)
+            assert main(["calibrate", "a.npz", "--out", "report"]) == 2
+        error = capsys.readouterr().err
+        assert "temporary copy of the predictions cannot be written" in error
+        assert "TMPDIR" in error
+        assert error.count("\n") == 1
+
+
+class FullFile:
+    """A temporary file on a full disk."""
+
+    name = "full"
+
+    def __init__(self, **_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(self, _):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+LIMITS = """
+import resource, sys
+import numpy, pyarrow.csv, pyarrow.parquet, rich.progress, softmargin.report.calibration
+import softmargin.calibration.audit
+from softmargin.cli import main
+from softmargin.commands.parser import build_parser
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for name in sys.argv[1:]:
+    assert main(["calibrate", name, "--out", "report"]) == 2, name
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_files_past_all_limits_get_a_sentence_in_bounded_memory(tmp_path):
+    """A bomb, an array that is not there, a million columns, lines of 200 MB."""
+    block = bytes(1 << 24)
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        for name, shape in (("logits", (1 << 22, 10)), ("labels", (1 << 22,))):
+            with file.open(f"{name}.npy", "w") as member:
+                header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+                for _ in range(np.prod(shape) * 8 // len(block)):
+                    member.write(block)
+    with zipfile.ZipFile(tmp_path / "hollow.npz", "w") as file:
+        for name, shape in (("logits", (10**9, 10)), ("labels", (10**9,))):
+            with file.open(f"{name}.npy", "w") as member:
+                header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(member, header)
+    names = ",".join(f"z{i}" for i in range(10**6))
+    (tmp_path / "wide.csv").write_text(f"{names},label\n")
+    for name, start in (("header.csv", ""), ("line.csv", "z0,z1,label\n1,2,0\n")):
+        with (tmp_path / name).open("w") as file:
+            file.write(start)
+            file.truncate(200 << 20)
+    files = ["bomb.npz", "hollow.npz", "wide.csv", "header.csv", "line.csv"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITS, *files], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        f"softmargin calibrate: {sentence}"
+        for sentence in (
+            done.stderr.splitlines()[0].removeprefix("softmargin calibrate: "),
+            "'labels' in 'hollow.npz' ends too early: it is truncated.",
+            "FILE 'wide.csv' must have at most 101,000 columns, but has 1,000,001.",
+            "FILE 'header.csv' must have lines of at most 16 MB, but line 1 is longer.",
+            "FILE 'line.csv' must have lines of at most 16 MB, but line 3 is longer.",
+        )
+    ]
+    assert "'logits' in 'bomb.npz' must not be compressed more than 200 times" in done.stderr
+    assert int(done.stdout) < 400 << 10  # kB
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
 def test_the_page_in_a_browser(folder):
@@ -146,7 +363,7 @@ def test_the_page_in_a_browser(folder):
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
         "--disable-background-networking --disable-component-update --enable-logging=stderr"
     )
-    page = folder / "softmargin-report" / "index.html"
+    page = folder / "a-npz-calibration" / "index.html"
     command = [CHROMIUM, *flags.split(), f"--user-data-dir={folder / 'browser'}"]
     done = subprocess.run(
         [*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60

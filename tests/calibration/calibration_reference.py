@@ -16,8 +16,8 @@ def simulate(samples, classes, seed=0, *, temperature=0.7, spread=3.0, dtype=tor
 
 
 def slow_bin(value, bins, closed="right"):
-    """Return the bin of a value by comparing it with every edge of a float64 linspace."""
-    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64).tolist()
+    """Return the bin of a value by comparing it with every edge m / M, rounded correctly."""
+    edges = [m / bins for m in range(bins + 1)]
     for m in range(bins):
         last = m == bins - 1
         if closed == "right" and (value <= edges[m + 1] or last):

@@ -185,7 +185,7 @@ def test_without_classes_the_rest_is_the_same(whole):
     assert names == set(LABELS) - missing == set(result.intervals)
     for name in names:
         assert getattr(result, name) == getattr(whole, name)
-    assert sum(each.numel() for each in metrics._sums) == 4 * 2 * len(metrics._cells) + 17
+    assert sum(each.numel() for each in metrics._sums) == 4 * 2 * len(metrics._cells) + 30
 
 
 def test_state_is_kept_reset_and_restored(whole, tmp_path):

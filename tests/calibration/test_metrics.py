@@ -203,7 +203,7 @@ def test_the_bin_is_the_one_searchsorted_finds(values, bins, closed):
 
 
 def test_values_on_the_edges_belong_to_the_bin_on_their_left():
-    edges = torch.linspace(0, 1, 11, dtype=torch.float64)
+    edges = torch.tensor([m / 10 for m in range(11)], dtype=torch.float64)
     statistics = bin_statistics(edges, torch.ones(11), 10)
     assert statistics.counts.tolist() == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]  # 0 joins 0.1
     left = bin_statistics(edges, torch.ones(11), 10, closed="left")
@@ -285,3 +285,39 @@ def test_anything_but_a_tensor_or_array_is_refused():
         bin_statistics(torch.tensor([0.5 + 0j]), torch.tensor([1]))
     with pytest.raises(ValueError, match="k must be an integer of at least 1, but got 0"):
         top_k_accuracy(torch.ones(1, 2), torch.tensor([0]), k=0)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("as_array", [torch.DoubleTensor, np.array])
+def test_a_confidence_of_m_out_of_bins_is_on_an_edge(closed, as_array):
+    """Edges are m / M rounded correctly, as Python divides; 11 / 20 closes bin 11 of 20."""
+    for bins in range(1, 201):
+        edges = [m / bins for m in range(bins + 1)]
+        assert bin_edges(bins).tolist() == edges
+        found = bin_statistics(as_array(edges), as_array([1] * len(edges)), bins, closed=closed)
+        expected = [1] * bins
+        expected[0 if closed == "right" else -1] += 1  # 0 is in the first bin, 1 in the last
+        assert found.counts.tolist() == expected
+        assert found.edges.tolist() == edges
+
+
+@pytest.mark.parametrize("bins", [3, 6, 10, 20, 49, 200])
+def test_every_count_by_bins_uses_the_same_edges(bins):
+    """The accumulator, its fine histogram and the bins of every class agree on the edges."""
+    share = torch.tensor([m / bins for m in range(bins + 1)], dtype=torch.float64)
+    predictions = torch.stack([share, 1 - share], 1)
+    result = calibration_metrics(
+        predictions, torch.zeros(bins + 1, dtype=torch.int64), from_logits=False, bins=bins
+    )
+    confidence = predictions.amax(1)
+    expected = [0] * bins
+    for each in confidence.tolist():
+        expected[slow_bin(each, bins)] += 1
+    assert result.bins.counts.tolist() == expected
+    assert result.bins.edges.tolist() == share.tolist()
+    by_class = slow_classwise(predictions.tolist(), [0] * (bins + 1), bins)
+    assert result.classwise_errors.tolist() == pytest.approx(by_class, abs=1e-12)
+    cells = ConfidenceCells(bins)
+    for value in share.tolist():
+        cell = cells.index(torch.tensor([value], dtype=torch.float64))
+        assert int(cells.bin_of_cell[cell]) == slow_bin(value, bins)

@@ -673,6 +673,77 @@ def test_a_failed_fit_leaves_the_old_one():
     assert scaler.temperature == before
 
 
+LIKE_PROBABILITIES = "every row holds numbers of at least 0 with a sum of 1, like probabilities"
+FITS = {
+    "temperature": lambda z, y, **o: TemperatureScaling().fit(z, y, **o),
+    "vector": lambda z, y, **o: VectorScaling().fit(z, y, **o),
+    "cross_validated": lambda z, y, **o: cross_validated(TemperatureScaling, z, y, **o),
+    "in sample, your own": lambda z, y, **o: cross_validated(Doubling, z, y, in_sample=True, **o),
+    "held out, your own": lambda z, y, **o: list(held_out_calibrators(Doubling, z, y, **o)),
+}
+
+
+class Doubling:
+    def fit(self, logits, target, *, sample_weight=None, ignore_index=None):
+        return self
+
+    def transform(self, logits):
+        return 2 * logits
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_probabilities_are_not_fitted_as_logits(fit, dtype):
+    logits, target = synthetic(600, 5)
+    probabilities = logits.softmax(1).to(dtype)
+    for rows in (probabilities, torch.eye(5, dtype=dtype)[target]):
+        with pytest.raises(ValueError, match=LIKE_PROBABILITIES):
+            fit(rows, target)
+        if dtype != torch.bfloat16:
+            with pytest.raises(ValueError, match=LIKE_PROBABILITIES):
+                fit(rows.numpy(), target.numpy())
+    ignored = target.clone()
+    ignored[0] = -100
+    probabilities[0] = 7.0  # a row that does not count does not make logits of the others
+    with pytest.raises(ValueError, match=LIKE_PROBABILITIES):
+        fit(probabilities, ignored, ignore_index=-100)
+
+
+def test_logits_that_only_resemble_probabilities_are_fitted():
+    logits, target = synthetic(600, 5)
+    probabilities = logits.softmax(1)
+    one_other = probabilities.clone()
+    one_other[599] *= 2
+    TemperatureScaling().fit(one_other, target)
+    fitted = TemperatureScaling().fit(probabilities.log(), target)
+    direct = TemperatureScaling().fit(logits, target)
+    assert fitted.temperature.item() == pytest.approx(direct.temperature.item(), rel=1e-5)
+    deliberate = TemperatureScaling().fit(1 + probabilities, target)  # as the sentence says
+    assert deliberate.temperature < 0.5
+    TemperatureScaling().fit(0.9 * probabilities, target)  # from 0 to 1, with another sum
+    assert direct.transform(probabilities).shape == (600, 5)  # transform looks at no values
+
+
+def test_a_fold_may_look_like_probabilities():
+    logits = torch.tensor([[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]])
+    target = torch.tensor([0, 1, 0])
+    with pytest.warns(CalibrationWarning):  # three rows have no best temperature, but are no error
+        result = cross_validated(TemperatureScaling, logits, target, folds=3)
+    assert result.logits.shape == (3, 2)
+    with pytest.raises(ValueError, match=LIKE_PROBABILITIES):
+        TemperatureScaling().fit(logits[[0, 2]], target[[0, 2]])
+
+
+def test_calibrators_are_found_where_the_metrics_are():
+    import softmargin.calibration
+
+    for name in ("TemperatureScaling", "VectorScaling", "cross_validated", "CalibrationWarning"):
+        assert getattr(softmargin.calibration, name) is getattr(
+            softmargin.calibration.scaling, name
+        )
+        assert name in softmargin.calibration.__all__
+
+
 # --- files ---------------------------------------------------------------------------------
 
 
@@ -707,10 +778,10 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     scaler.save(path)
     before = path.read_text()
 
-    def full_disk(self, target):
+    def full_disk(source, target):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(type(path), "replace", full_disk)
+    monkeypatch.setattr("os.replace", full_disk)
     with pytest.raises(OSError, match="No space"):
         scaler.save(path)
     assert path.read_text() == before
@@ -726,11 +797,12 @@ def damaged(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not one or is cut short"),
-        (damaged()[:-5], "is not one or is cut short"),
-        (b"\xff\xfe\x00", "is not one or is cut short"),
-        ("[1, 2]", "is not one or is cut short"),
-        (damaged(format="other"), "is not one or is cut short"),
+        ("", "is damaged: it cannot be read as JSON"),
+        (damaged()[:-5], "is damaged: it cannot be read as JSON"),
+        (b"\xff\xfe\x00", "is damaged: it cannot be read as JSON"),
+        ("[1, 2]", "is damaged: it holds no names and values"),
+        (damaged(format="other"), "that a calibrator's save has written, but .* is not"),
+        (damaged(sha257="00"), "is damaged: it holds an unknown 'sha257'"),
         (damaged(version=2), "of version 1, but .* is of version 2"),
         (damaged(kind="vector"), "of kind 'temperature' for TemperatureScaling, but .* 'vector'"),
         (damaged(parameters="gone"), "has no parameters"),
@@ -749,6 +821,28 @@ def test_a_file_that_is_no_calibrator_gets_one_sentence(text, message, tmp_path)
         TemperatureScaling.load(path)
     assert "\n" not in str(caught.value)
     assert "calibrator.json" in str(caught.value)
+
+
+@BOTH
+def test_a_file_with_any_byte_changed_or_cut_off_is_refused(scaler_class, tmp_path):
+    """Whatever is damaged, loading gives one sentence, or the very numbers that were saved."""
+    path = tmp_path / "calibrator.json"
+    scaler = scaler_class().fit(*synthetic(500, 3))
+    scaler.save(path)
+    whole, refusals = path.read_bytes(), []
+    flipped = [
+        whole[:i] + bytes([whole[i] ^ 1 << i % 7]) + whole[i + 1 :] for i in range(len(whole))
+    ]
+    for content in (*flipped, *(whole[:length] for length in range(0, len(whole), 7))):
+        path.write_bytes(content)
+        try:
+            again = scaler_class.load(path)
+        except ValueError as error:
+            refusals.append(str(error))
+        else:
+            assert torch.equal(numbers(again), numbers(scaler))
+    assert len(refusals) > 0.9 * len(flipped)  # all but blanks between the entries
+    assert all("calibrator.json" in each and "\n" not in each for each in refusals)
 
 
 def test_files_of_vector_scaling_are_checked_too(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.calibration._samples import (
     Array,
@@ -23,6 +23,8 @@ from softmargin.calibration._samples import (
 
 FORMAT = "softmargin calibrator"
 VERSION = 1
+FIELDS = {"format", "version", "kind", "num_classes", "parameters", "notes"}
+REMEDY = "fit the calibrator again and save it, or copy the file again from where it is whole"
 
 
 class CalibrationWarning(UserWarning):
@@ -80,8 +82,8 @@ class Calibrator(ModuleWithSettings):
         in-sample: see :func:`softmargin.calibration.scaling.cross_validated`.
 
         Args:
-            logits: of shape (N, C), in any floating-point dtype and on any device. Probabilities
-                cannot be told from logits; give their logarithm instead.
+            logits: of shape (N, C), in any floating-point dtype and on any device. If every row
+                looks like probabilities, they are refused; give their logarithm instead.
             target: class indices of shape (N,).
             sample_weight: how much each row counts, of shape (N,); by default all the same.
             ignore_index: a target value whose rows do not count.
@@ -150,13 +152,7 @@ class Calibrator(ModuleWithSettings):
             "parameters": {name: getattr(self, name).tolist() for name in self.numbers},
             "notes": list(self.notes),
         }
-        path = Path(path)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-        try:
-            unfinished.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", "utf-8")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_json(Path(path), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -172,9 +168,7 @@ class Calibrator(ModuleWithSettings):
             result._set_numbers(content["parameters"], content["num_classes"])
             result.notes = tuple(str(note) for note in content.get("notes", ()))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"path must be a whole calibrator file, but {os.fspath(path)} is damaged: {error}"
-            ) from None
+            raise DamagedFileError(Path(path), str(error), REMEDY) from None
         return result
 
     def _set_numbers(self, parameters: dict[str, Any], num_classes: int | None) -> None:
@@ -215,24 +209,19 @@ class Calibrator(ModuleWithSettings):
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the content of a calibrator file; raise one sentence for any other."""
-    try:
-        content = json.loads(Path(path).read_text("utf-8"))
-    except ValueError:  # not JSON, not even text, or cut short
-        content = None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    file = Path(path)
+    content = read_json(file, REMEDY)
+    if content.get("format") != FORMAT:
         raise ValueError(
-            f"path must be a file that a calibrator's save has written, but {os.fspath(path)} "
-            "is not one or is cut short."
+            f"path must be a file that a calibrator's save has written, but {str(file)!r} is not."
         )
     if content.get("version") != VERSION:
         raise ValueError(
             f"path must be a calibrator file of version {VERSION}, "
-            f"but {os.fspath(path)} is of version {content.get('version')!r}."
+            f"but {str(file)!r} is of version {content.get('version')!r}."
         )
-    missing = {"kind", "num_classes", "parameters"} - set(content)
-    if missing:
-        raise ValueError(
-            f"path must be a whole calibrator file, but {os.fspath(path)} has no "
-            f"{' and no '.join(sorted(missing))}."
-        )
+    if missing := {"kind", "num_classes", "parameters"} - set(content):
+        raise DamagedFileError(file, f"it has no {' and no '.join(sorted(missing))}", REMEDY)
+    if unknown := set(content) - FIELDS:  # such as a checksum whose very name is damaged
+        raise DamagedFileError(file, f"it holds an unknown {min(unknown)!r}", REMEDY)
     return content

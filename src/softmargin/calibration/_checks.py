@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 
 from softmargin.calibration._batch import Batch
+from softmargin.calibration._samples import DEFAULT_SUM_TOLERANCE, SUM_TOLERANCE
 from softmargin.functional._checks import check_choice
 
-# how far the sum of a row of probabilities may be from 1, and a probability from [0, 1]
-SUM_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}
-DEFAULT_SUM_TOLERANCE = 1e-3
-RANGE_TOLERANCE = 1e-6
+RANGE_TOLERANCE = 1e-6  # how far a probability may be from [0, 1]
 
 
 def check_bins(bins: int, closed: str) -> None:

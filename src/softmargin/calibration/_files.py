@@ -1,7 +1,11 @@
-"""Readers of files of predictions, each as names of columns and blocks of rows."""
+"""Readers of files of predictions, each as names of columns and blocks of rows: NumPy's formats.
+
+Nothing is read before its size is known to be sensible, and no more than a block at a time.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import zipfile
@@ -13,11 +17,23 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin._text import printable
+
 LOGITS = ("logits", "logit", "z")
 PROBABILITIES = ("probabilities", "probability", "probs", "prob", "proba", "softmax", "p")
 CHUNK = 1 << 22  # numbers read at once
+MOST_CLASSES = 100_000
+LONGEST_SHOWN = 80  # characters of a name or a cell in a sentence
+MAGIC = b"\x93NUMPY"
+# what no data compresses to, but a file made to fill a disk
+MOST_EXPANSION, HARMLESS_BYTES = 200, 1 << 28
 Progress = Callable[[int, int], None]
 Blocks = Iterator[tuple[NDArray[Any], NDArray[Any]]]
+
+
+def quoted(text: str) -> str:
+    """Return a name from a file in quotation marks, as safe to show as :func:`printable`."""
+    return f"'{printable(text, LONGEST_SHOWN)}'"
 
 
 def stem_of(name: str) -> str:
@@ -25,25 +41,40 @@ def stem_of(name: str) -> str:
     return re.sub(r"[_.\- \[]*\d+\]?$", "", name).rstrip("_.-").lower()
 
 
-def checked_labels(labels: NDArray[Any], shape: tuple[int, ...], name: str) -> NDArray[np.int64]:
-    """Return labels as int64, if there is one whole number per row of predictions."""
-    if len(shape) != 2:
-        raise ValueError(f"predictions must have shape (N, C), but got {shape}.")
-    if labels.shape != shape[:1]:
-        raise ValueError(
-            f"labels {name!r} must have shape ({shape[0]},), as many as predictions, "
-            f"but got {labels.shape}."
-        )
-    if labels.dtype.kind == "f":
-        broken = np.flatnonzero(labels != np.floor(labels))
-        if len(broken):
+class Spool:
+    """A matrix written row by row to a temporary file, to be mapped; closed, it is gone."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._stack = ExitStack()
+        self._file: Any = None
+
+    def write(self, values: NDArray[Any]) -> None:
+        """Add rows; raise one sentence where there is no room for them."""
+        try:
+            if self._file is None:
+                file = tempfile.NamedTemporaryFile(prefix="softmargin-")  # noqa: SIM115
+                self._file = self._stack.enter_context(file)
+            self._file.write(np.ascontiguousarray(values).data)
+            self._file.flush()
+        except OSError as error:
+            self.close()
             raise ValueError(
-                f"labels {name!r} must be whole numbers, but row {broken[0]} is "
-                f"{labels[broken[0]]}."
-            )
-    elif labels.dtype.kind not in "iu":
-        raise ValueError(f"labels {name!r} must be whole numbers, but got {labels.dtype}.")
-    return labels.astype(np.int64, copy=False)
+                "the temporary copy of the predictions cannot be written "
+                f"({printable(error.strerror or str(error))}): set TMPDIR to a folder with space "
+                "for it."
+            ) from None
+
+    def mapped(self, dtype: np.dtype[Any], shape: tuple[int, int]) -> NDArray[Any]:
+        """Return what was written."""
+        return np.memmap(self._file.name, dtype, "c", shape=shape)
+
+    def close(self) -> None:
+        """Remove the file."""
+        try:
+            self._stack.close()
+        except OSError:  # what could not be written cannot be flushed either
+            self._stack.close()
 
 
 class Reader:
@@ -61,42 +92,81 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def blocks(self, chosen: list[str], label: str) -> Blocks:
-        """Yield rows of predictions and their labels."""
+    @property
+    def file(self) -> str:
+        """Return the file's name, to be shown."""
+        return quoted(self.path.name)
+
+    def blocks(self, chosen: list[int], label: int) -> Blocks:
+        """Yield rows of predictions and their labels, from columns by their place in names."""
         raise NotImplementedError
 
     def rows(self) -> int:
         """Return the number of rows, 0 if unknown."""
         return 0
 
+    def place(self, row: int) -> str:
+        """Return where a row is, as whoever looks for it counts."""
+        return f"row {row} (counting from 0)"
+
     def read(
-        self, chosen: list[str], label: str, progress: Progress | None
-    ) -> tuple[NDArray[Any], NDArray[Any], ExitStack]:
+        self, chosen: list[int], label: int, progress: Progress | None
+    ) -> tuple[NDArray[Any], NDArray[Any], Spool]:
         """Copy the predictions to a file that can be mapped; return it and the labels."""
-        spool = ExitStack()
+        spool = Spool()
         try:
-            temporary = tempfile.NamedTemporaryFile(prefix="softmargin-")  # noqa: SIM115
-            file = spool.enter_context(temporary)
             labels: list[NDArray[Any]] = []
             width, done = 0, 0
             dtype: np.dtype[Any] = np.dtype(np.float32)
             for values, targets in self.blocks(chosen, label):
                 if not labels:
-                    width = values.shape[1]
-                    dtype = np.dtype(np.float64 if values.dtype == np.float64 else np.float32)
-                values.astype(dtype, copy=False).tofile(file)
+                    width, dtype = values.shape[1], _stored(values.dtype)
+                    check_width(width, self.names[chosen[0]], self.file)
+                spool.write(values.astype(dtype, copy=False))
                 labels.append(targets)
                 done += len(targets)
                 if progress is not None:
                     progress(done, self.rows())
-            file.flush()
             if not done:
-                raise ValueError(f"FILE {self.path.name!r} must hold predictions, but is empty.")
-            mapped = np.memmap(file.name, dtype, "c", shape=(done, width))
+                raise ValueError(f"FILE {self.file} must hold predictions, but is empty.")
+            return spool.mapped(dtype, (done, width)), np.concatenate(labels), spool
         except BaseException:
             spool.close()
             raise
-        return mapped, np.concatenate(labels), spool
+
+
+def check_width(width: int, name: str, file: str) -> None:
+    """Raise unless a model can have so many classes."""
+    if width < 2:
+        raise ValueError(
+            f"{quoted(name)} in {file} must hold predictions of at least 2 classes, but holds "
+            f"{width}; of two classes, store both."
+        )
+    if width > MOST_CLASSES:
+        raise ValueError(
+            f"{quoted(name)} in {file} must hold predictions of at most {MOST_CLASSES:,} classes, "
+            f"but holds {width:,}."
+        )
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return in what precision to keep numbers, so that none is changed."""
+    if dtype.kind == "f" and dtype.itemsize <= 4:
+        return dtype.newbyteorder("=")
+    return np.dtype(np.float32 if dtype.kind in "iu" and dtype.itemsize <= 2 else np.float64)
+
+
+def check_shapes(shape: tuple[int, ...], labels: tuple[int, ...], names: tuple[str, str]) -> None:
+    """Raise unless there are rows of classes and one label for each."""
+    if len(shape) != 2:
+        raise ValueError(
+            f"predictions must have shape (N, C), but got {shape} for {quoted(names[0])}."
+        )
+    if labels != shape[:1]:
+        raise ValueError(
+            f"labels {quoted(names[1])} must have shape ({shape[0]},), as many as predictions, "
+            f"but got {labels}."
+        )
 
 
 class Npy(Reader):
@@ -110,20 +180,60 @@ class Npy(Reader):
         self.names = [words[0] if len(set(words)) == 1 else path.stem, "labels"]
 
     def read(
-        self, chosen: list[str], label: str, progress: Progress | None
-    ) -> tuple[NDArray[Any], NDArray[Any], ExitStack]:
+        self, chosen: list[int], label: int, progress: Progress | None
+    ) -> tuple[NDArray[Any], NDArray[Any], Spool]:
         """Map the predictions and load the labels."""
         assert self.labels_path is not None
         if not self.labels_path.is_file():
-            raise ValueError(f"LABELS must be a file that exists, got {str(self.labels_path)!r}.")
-        return _mapped(self.path), np.array(_mapped(self.labels_path)), ExitStack()
+            raise ValueError(
+                f"LABELS must be a file that exists, but got {quoted(str(self.labels_path))}."
+            )
+        values = _mapped(self.path, "FILE")
+        labels = _mapped(self.labels_path, "LABELS")
+        check_shapes(values.shape, labels.shape, (self.path.name, self.labels_path.name))
+        check_width(values.shape[1], self.names[0], self.file)
+        if not len(values):
+            raise ValueError(f"FILE {self.file} must hold predictions, but is empty.")
+        stored = _stored(values.dtype)
+        if values.dtype == stored:
+            return values, np.array(labels), Spool()
+        spool, step = Spool(), max(1, CHUNK // values.shape[1])
+        for start in range(0, len(values), step):
+            spool.write(values[start : start + step].astype(stored))
+        return spool.mapped(stored, values.shape), np.array(labels), spool
 
 
-def _mapped(path: Path) -> NDArray[Any]:
+def _mapped(path: Path, what: str) -> NDArray[Any]:
+    """Return an array mapped from its file, which must hold numbers and nothing else."""
+    with path.open("rb") as file:
+        _, dtype = _header(file, f"{what} {quoted(path.name)}")[:2]
     try:
-        return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"FILE {path.name!r} cannot be read: {_sentence(error)}.") from error
+        array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (ValueError, EOFError, OverflowError) as error:
+        raise ValueError(
+            f"{what} {quoted(path.name)} cannot be read: {sentence(error)}."
+        ) from error
+    assert array.dtype == dtype
+    return array
+
+
+def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Return shape, type and whether it is stored by columns, of an array of numbers."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0
+        if version == (2, 0):
+            read = np.lib.format.read_array_header_2_0
+        elif version != (1, 0):
+            raise ValueError(f"version {version[0]}.{version[1]} is not known")
+        shape, by_columns, dtype = read(file)
+    except (ValueError, EOFError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(
+            f"{what} cannot be read: it is no array in NumPy's format ({sentence(error)})."
+        ) from None
+    if dtype.hasobject or dtype.kind not in "fiu":
+        raise ValueError(f"{what} must hold numbers, got {printable(str(dtype))}.")
+    return shape, dtype, by_columns
 
 
 class Npz(Reader):
@@ -132,143 +242,68 @@ class Npz(Reader):
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
         self.archive = self.stack.enter_context(zipfile.ZipFile(path))
-        members = self.archive.namelist()
-        self.names = [name.removesuffix(".npy") for name in members if name.endswith(".npy")]
+        self.members = [each for each in self.archive.infolist() if each.filename.endswith(".npy")]
+        self.names = [each.filename.removesuffix(".npy") for each in self.members]
+        if not self.names:
+            raise ValueError(f"FILE {self.file} must hold arrays, but there are none in it.")
         self.total = 0
 
     def rows(self) -> int:
         """Return the number of rows of the predictions."""
         return self.total
 
-    def blocks(self, chosen: list[str], label: str) -> Blocks:
+    def blocks(self, chosen: list[int], label: int) -> Blocks:
         """Yield rows of the predictions and their labels."""
         if len(chosen) > 1:
-            raise ValueError(
-                f"--predictions must choose one of {', '.join(chosen)} in {self.path.name!r}."
-            )
-        with self._open(label) as member:
-            shape, dtype = self._header(member, label)
-            labels = self._rows(member, dtype, int(np.prod(shape)), label).reshape(shape)
-        with self._open(chosen[0]) as member:
-            shape, dtype = self._header(member, chosen[0])
-            if len(shape) != 2:
-                raise ValueError(f"predictions must have shape (N, C), but got {shape}.")
-            if labels.shape != shape[:1]:
-                checked_labels(labels, shape, label)
-            self.total, step = shape[0], max(1, CHUNK // max(1, shape[1]))
+            names = ", ".join(printable(self.names[i]) for i in chosen[:9])
+            raise ValueError(f"--predictions must choose one of {names} in {self.file}.")
+        place = chosen[0]
+        with self._open(label) as labels_file, self._open(place) as file:
+            label_shape, label_type = self._array(labels_file, label)
+            shape, dtype = self._array(file, place)
+            check_shapes(shape, label_shape, (self.names[place], self.names[label]))
+            check_width(shape[1], self.names[place], self.file)
+            labels = self._rows(labels_file, label_type, shape[0], label)
+            self.total, step = shape[0], max(1, CHUNK // shape[1])
             for start in range(0, shape[0], step):
                 count = min(step, shape[0] - start)
-                rows = self._rows(member, dtype, count * shape[1], chosen[0])
+                rows = self._rows(file, dtype, count * shape[1], place)
                 yield rows.reshape(count, shape[1]), labels[start : start + count]
 
-    def _open(self, name: str) -> IO[bytes]:
-        return self.archive.open(f"{name}.npy")
+    def _open(self, place: int) -> IO[bytes]:
+        return self.archive.open(self.members[place])
 
-    def _header(self, member: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        try:
-            version = np.lib.format.read_magic(member)
-            read = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, in_columns, dtype = read(member)
-        except (ValueError, KeyError) as error:
+    def _array(self, member: IO[bytes], place: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Return shape and type of an array whose size is what its header says, and sensible."""
+        what = f"{quoted(self.names[place])} in {self.file}"
+        shape, dtype, by_columns = _header(member, what)
+        if by_columns and len(shape) > 1:
             raise ValueError(
-                f"{name!r} in {self.path.name!r} cannot be read: {_sentence(error)}."
-            ) from error
-        if dtype.hasobject or dtype.kind not in "fiu":
-            raise ValueError(f"{name!r} in {self.path.name!r} must hold numbers, got {dtype}.")
-        if in_columns and len(shape) > 1:
+                f"{what} must be stored by rows; save a copy made with np.ascontiguousarray."
+            )
+        info, size = self.members[place], math.prod(shape) * dtype.itemsize
+        if size > info.file_size:
+            raise ValueError(f"{what} ends too early: it is truncated.")
+        if size > max(HARMLESS_BYTES, MOST_EXPANSION * info.compress_size):
             raise ValueError(
-                f"{name!r} in {self.path.name!r} must be stored by rows; save a copy made with "
-                "np.ascontiguousarray."
+                f"{what} must not be compressed more than {MOST_EXPANSION} times, but "
+                f"{info.compress_size:,} bytes unpack to {size:,}; save it uncompressed if that "
+                "is what you mean."
             )
         return shape, dtype
 
-    def _rows(self, member: IO[bytes], dtype: np.dtype[Any], count: int, name: str) -> NDArray[Any]:
+    def _rows(
+        self, member: IO[bytes], dtype: np.dtype[Any], count: int, place: int
+    ) -> NDArray[Any]:
         data = member.read(count * dtype.itemsize)
         if len(data) < count * dtype.itemsize:
-            raise ValueError(f"{name!r} in {self.path.name!r} ends too early: it is truncated.")
+            raise ValueError(
+                f"{quoted(self.names[place])} in {self.file} ends too early: it is truncated."
+            )
         return np.frombuffer(data, dtype)
 
 
-class Arrow(Reader):
-    """A table that pyarrow reads batch by batch."""
-
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield record batches of some columns."""
-        raise NotImplementedError
-
-    def blocks(self, chosen: list[str], label: str) -> Blocks:
-        """Yield rows of the predictions and their labels."""
-        from pyarrow import ArrowException
-
-        done = 0
-        try:
-            for batch in self.batches([*chosen, label]):
-                columns = [self._numbers(batch, name, done) for name in chosen]
-                values = columns[0] if columns[0].ndim == 2 else np.stack(columns, 1)
-                yield values, self._numbers(batch, label, done)
-                done += batch.num_rows
-        except ArrowException as error:
-            message = _sentence(error)
-            raise ValueError(f"FILE {self.path.name!r} cannot be read: {message}.") from error
-
-    def _numbers(self, batch: Any, name: str, done: int) -> NDArray[Any]:
-        column = batch.column(batch.schema.get_field_index(name))
-        if column.null_count:
-            row = done + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(f"column {name!r} must hold numbers, but row {row} is empty.")
-        if hasattr(column, "flatten") and column.type.num_fields == 1:  # a list in every row
-            flat = column.flatten().to_numpy(zero_copy_only=False)
-            if len(flat) % max(1, len(column)):
-                raise ValueError(f"column {name!r} must hold lists of one length.")
-            return np.asarray(flat.reshape(len(column), -1))
-        values = column.to_numpy(zero_copy_only=False)
-        if values.dtype.kind not in "fiu":
-            raise ValueError(f"column {name!r} must hold numbers, but row {done} is {values[0]!r}.")
-        return np.asarray(values)
-
-
-class Csv(Arrow):
-    """Comma-separated values with names in the first line."""
-
-    def __init__(self, path: Path, labels_path: Path | None) -> None:
-        super().__init__(path, labels_path)
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            first = file.readline().strip()
-        self.names = [name.strip().strip('"') for name in first.split(",")] if first else []
-
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield record batches of some columns."""
-        from pyarrow import csv
-
-        convert = csv.ConvertOptions(include_columns=columns)
-        blocks = csv.ReadOptions(block_size=1 << 24)
-        yield from csv.open_csv(self.path, read_options=blocks, convert_options=convert)
-
-
-class Parquet(Arrow):
-    """A Parquet file."""
-
-    def __init__(self, path: Path, labels_path: Path | None) -> None:
-        super().__init__(path, labels_path)
-        from pyarrow import ArrowException, parquet
-
-        try:
-            self.file = self.stack.enter_context(parquet.ParquetFile(path))
-        except ArrowException as error:
-            raise ValueError(f"FILE {path.name!r} cannot be read: {_sentence(error)}.") from error
-        self.names = list(self.file.schema_arrow.names)
-
-    def rows(self) -> int:
-        """Return the number of rows."""
-        return int(self.file.metadata.num_rows)
-
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield record batches of some columns."""
-        yield from self.file.iter_batches(columns=columns)
-
-
-def _sentence(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
+def sentence(error: BaseException) -> str:
+    """Return the first line of an error's message, to be quoted within a sentence."""
+    lines = str(error).strip().splitlines()
+    return printable(lines[0].rstrip(".")) if lines else type(error).__name__

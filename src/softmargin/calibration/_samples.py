@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +20,10 @@ Array = Tensor | NDArray[Any]
 CHUNK_SIZE = 1 << 16
 ACCELERATOR_CHUNK_SIZE = 1 << 24
 LARGEST = 1e100  # the fourth power is still a float64
+# how far the sum of a row of probabilities may be from 1
+SUM_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 1e-2}
+DEFAULT_SUM_TOLERANCE = 1e-3
+_known_as_logits = ContextVar("known_as_logits", default=False)
 
 
 class Chunk(NamedTuple):
@@ -126,7 +132,8 @@ def checked_samples(
 ) -> Samples:
     """Return the rows to fit on; raise one sentence for what cannot be fitted.
 
-    Whether logits are finite is seen later, in the first pass over them.
+    Whether logits are finite is seen later, in the first pass over them; that they are not
+    probabilities is seen here, so that it is the same for every fit.
     """
     logits, target = as_tensor("logits", logits), as_tensor("target", target)
     check_logits(logits)
@@ -155,7 +162,38 @@ def checked_samples(
         weight = weight / largest  # first, so that no sum overflows
         weight /= weight[used].sum()
     rows = None if bool(used.all()) else used.nonzero().squeeze(1)
-    return Samples(logits, target, weight, rows)
+    samples = Samples(logits, target, weight, rows)
+    _check_not_probabilities(samples)
+    return samples
+
+
+@contextmanager
+def known_as_logits() -> Iterator[None]:
+    """Fit parts of what has been checked as a whole: a few rows may well look otherwise."""
+    token = _known_as_logits.set(True)
+    try:
+        yield
+    finally:
+        _known_as_logits.reset(token)
+
+
+def _check_not_probabilities(samples: Samples) -> None:
+    """Raise if every row looks like probabilities, of which a fit would make nonsense.
+
+    The first chunk with a row that does not is enough, so that logits cost no pass over the rows.
+    """
+    if _known_as_logits.get():
+        return
+    tolerance = SUM_TOLERANCE.get(samples.logits.dtype, DEFAULT_SUM_TOLERANCE)
+    for chunk in samples.chunks():
+        like = (chunk.logits.amin(1) >= 0) & ((chunk.logits.sum(1) - 1).abs() <= tolerance)
+        if not bool(like.all()):
+            return
+    raise ValueError(
+        "logits must be logits, but every row holds numbers of at least 0 with a sum of 1, like "
+        "probabilities; pass their logarithm instead, or, if they are logits all the same, add 1 "
+        "to all of them, which changes no probability."
+    )
 
 
 def _used_targets(target: Tensor, num_classes: int, ignore_index: int | None) -> Tensor:

@@ -8,14 +8,17 @@ import torch
 from torch import Tensor
 
 from softmargin.calibration import errors
+from softmargin.calibration._bin_intervals import BRIER_LIMITS, class_intervals, top_label_intervals
 from softmargin.calibration._sums import MEANS, ClassBins, Sums, class_bins
 from softmargin.calibration.binning import BinStatistics, ConfidenceCells, bin_edges
 from softmargin.calibration.intervals import (
+    Interval,
     Resampling,
-    class_intervals,
+    central_moments,
+    difference_interval,
     mean_interval,
     share_interval,
-    top_label_intervals,
+    within,
 )
 from softmargin.calibration.result import CalibrationResult
 
@@ -23,6 +26,7 @@ from softmargin.calibration.result import CalibrationResult
 def summarize(
     sums: Sums,
     cells: ConfidenceCells,
+    num_classes: int,
     top_k: int,
     confidence_level: float | None,
     resamples: int,
@@ -51,7 +55,7 @@ def summarize(
     if confidence_level is not None:
         effective = float(sums.totals[1] ** 2 / sums.totals[2])
         resampling = Resampling(round(effective), resamples, seed, confidence_level)
-        intervals = _intervals(sums, cells, classes, values, resampling)
+        intervals = _intervals(sums, cells, classes, values, resampling, num_classes)
     return CalibrationResult(
         samples=int(sums.totals[0]),
         top_k=top_k,
@@ -68,9 +72,10 @@ def _class_values(classes: ClassBins, by_class: Tensor, brier: float) -> dict[st
     reliability = uncertainty = math.nan
     if len(by_class):
         reliability, uncertainty = map(float, errors.brier_parts(*classes))
+    resolution = reliability + uncertainty - brier
     return {
         "brier_reliability": reliability,
-        "brier_resolution": reliability + uncertainty - brier,
+        "brier_resolution": 0.0 if abs(resolution) < 1e-12 else resolution,  # not -0
         "brier_uncertainty": uncertainty,
         "classwise_ece": float(by_class.mean()),
     }
@@ -82,19 +87,46 @@ def _intervals(
     classes: ClassBins,
     values: dict[str, float],
     resampling: Resampling,
-) -> dict[str, tuple[float, float]]:
+    num_classes: int,
+) -> dict[str, Interval]:
     """Return the interval of every metric that has a value."""
     level = resampling.confidence_level
+    least = 1 / num_classes  # of confidence
+    limits = ((0.0, math.inf), BRIER_LIMITS, (least, 1.0), (least - 1, 1.0))
     result = {
         name: share_interval(values[name], resampling.samples, level)
         for name in ("accuracy", "top_k_accuracy")
     }
-    for name, moments in zip(MEANS, sums.moments.t(), strict=True):
-        result[name] = mean_interval(moments, sums.totals, level)
+    for name, moments, limit in zip(MEANS, sums.moments.t(), limits, strict=True):
+        result[name] = mean_interval(moments, sums.totals, level, limit)
+    result["overconfidence"] = _overconfidence_interval(sums, values, result, limits[-1])
     result |= top_label_intervals(sums.cells, cells, values, resampling)
     if len(classes.mass):
         result |= class_intervals(*classes, values, resampling)
     return result
+
+
+def _overconfidence_interval(
+    sums: Sums, values: dict[str, float], intervals: dict[str, Interval], limits: Interval
+) -> Interval:
+    """Return the wider at each end of the mean's interval and of the one from its two parts."""
+    named = dict(zip(MEANS, sums.moments.t(), strict=True))
+    of_confidence, of_gap = (
+        central_moments(named[name], sums.totals)[0]
+        for name in ("mean_confidence", "overconfidence")
+    )
+    share = values["accuracy"]
+    right, squared = float(sums.cells[2, :, 1].sum()), float(sums.totals[2])
+    of_correct = max(right * (1 - 2 * share) + share**2 * squared, 0.0)
+    scale = 2 * math.sqrt(of_confidence * of_correct)
+    correlation = (of_confidence + of_correct - of_gap) / scale if scale > 0 else 0.0
+    low, high = difference_interval(
+        (values["mean_confidence"], intervals["mean_confidence"]),
+        (share, intervals["accuracy"]),
+        min(max(correlation, -1.0), 1.0),
+    )
+    own_low, own_high = intervals["overconfidence"]
+    return within((min(low, own_low), max(high, own_high)), values["overconfidence"], limits)
 
 
 def _bin_statistics(sums: Sums, cells: ConfidenceCells) -> BinStatistics:

@@ -22,9 +22,10 @@ class Sums(NamedTuple):
         classes: Σ w, Σ w·p, Σ w·y of each class's bins above the first, of shape (3, C, M); what
             is counted in the first bin is not complete.
         class_sums: Σ w·p and Σ w·y of each class over all bins, of shape (2, C).
-        moments: Σ w·x, Σ w²·x, Σ w²·x² for each x of :data:`MEANS`, of shape (3, 4).
-        totals: rows, Σ w, Σ w², Σ w of rows with the target in the top k, and rows that look like
-            probabilities though said to be logits, of shape (5,).
+        moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³ for each x of :data:`MEANS`, of
+            shape (6, 4).
+        totals: rows, Σ w, Σ w², Σ w of rows with the target in the top k, rows that look like
+            probabilities though said to be logits, and Σ w³, of shape (6,).
     """
 
     cells: Tensor
@@ -52,8 +53,8 @@ def no_sums(layout: ConfidenceCells, num_classes: int, device: torch.device) -> 
         cells=zeros(4, len(layout), 2),
         classes=zeros(3, num_classes, layout.bins),
         class_sums=zeros(2, num_classes),
-        moments=zeros(3, len(MEANS)),
-        totals=zeros(5),
+        moments=zeros(6, len(MEANS)),
+        totals=zeros(6),
     )
 
 
@@ -67,9 +68,13 @@ def count_rows(sums: Sums, rows: Rows, layout: ConfidenceCells, top_k: int) -> N
         sum_of.scatter_add_(0, place, values)
     gap = rows.confidence - correct.double()
     each = torch.stack([rows.nll, rows.brier, rows.confidence, gap])
-    sums.moments.add_(torch.stack([each @ weight, each @ squared, each.square_() @ squared]))
+    cubed, powers = squared * weight, torch.stack([each, each.square(), each**3])
+    sums.moments.add_(torch.cat([powers[:1] @ weight, powers[:2] @ squared, powers @ cubed]))
     in_top = weight @ (rows.rank < top_k).double()
-    numbers = (len(weight), weight.sum(), squared.sum(), in_top, rows.like_probabilities)
+    numbers = (
+        *(len(weight), weight.sum(), squared.sum()),
+        *(in_top, rows.like_probabilities, cubed.sum()),
+    )
     sums.totals.add_(torch.stack([torch.as_tensor(x).to(weight) for x in numbers]))
 
 

@@ -160,6 +160,7 @@ class CalibrationMetrics:
         return summarize(
             Sums(*(each.cpu() for each in self._sums)),
             self._cells,
+            self.num_classes,
             min(self.top_k, self.num_classes),
             confidence_level,
             resamples,

@@ -17,7 +17,6 @@ from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.predictions import Predictions
 from softmargin.calibration.result import CalibrationResult
 from softmargin.calibration.scaling import (
-    CalibrationWarning,
     Calibrator,
     TemperatureScaling,
     VectorScaling,
@@ -39,7 +38,7 @@ class Audit:
         given: the metrics of the predictions as they are.
         scaled: by method, the metrics after scaling, each row by a calibrator that never saw it.
         calibrators: by method, the calibrator fitted on all rows.
-        notes: by method, what its fit warned of.
+        notes: by method, what its fit warned of; of the predictions as they are under ``given``.
         folds: number of folds.
     """
 
@@ -83,19 +82,26 @@ def audit(
             tell(what, done := done + len(numbers), rows)
         return metrics.compute(confidence_level, seed=seed)
 
-    given = count("measuring", predictions.from_logits, _in_order(predictions.values))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        given = count("measuring", predictions.from_logits, _in_order(predictions.values))
     logits = _as_logits(predictions)
-    scaled, calibrators, notes = {}, {}, {}
+    scaled, calibrators = {}, {}
+    notes = {"given": _messages(caught)}
     for method in methods:
         what = f"{method} scaling"
         tell(what, 0, rows)
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CalibrationWarning)
+            warnings.simplefilter("always")
             calibrators[method] = METHODS[method]().fit(logits, target)
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
-        notes[method] = list(dict.fromkeys(str(warning.message) for warning in caught))
+        notes[method] = [note for note in _messages(caught) if note not in notes["given"]]
     return Audit(given, scaled, calibrators, notes, folds)
+
+
+def _messages(caught: list[warnings.WarningMessage]) -> list[str]:
+    return list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def _silent(what: str, done: int, total: int) -> None:
@@ -107,7 +113,12 @@ def _as_logits(predictions: Predictions) -> Tensor:
     values = torch.from_numpy(predictions.values)
     if predictions.from_logits:
         return values
-    return predictions.spooled(values, lambda p: p.clamp_min(torch.finfo(p.dtype).tiny).log())
+
+    def log(part: Tensor) -> Tensor:
+        part = part.float() if part.dtype == torch.float16 else part
+        return part.clamp_min(torch.finfo(part.dtype).tiny).log()
+
+    return predictions.spooled(values, log)
 
 
 def _in_order(values: NDArray[Any]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -81,8 +81,12 @@ class BinStatistics:
 
 
 def bin_edges(bins: int, device: torch.device | None = None) -> Tensor:
-    """Return the M + 1 edges of equal-width bins from 0 to 1, in float64."""
-    return torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=device)
+    """Return the M + 1 edges of equal-width bins from 0 to 1: m/M, rounded correctly to float64.
+
+    ``torch.linspace`` is an ulp off for some, and so is division by a number on some devices.
+    """
+    whole = torch.full((), bins, dtype=torch.float64)
+    return torch.arange(bins + 1, dtype=torch.float64).div(whole).to(device)
 
 
 def bin_index(values: Tensor, edges: Tensor, closed: str) -> Tensor:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softmargin.calibration._calibrator import CalibrationWarning
-from softmargin.calibration._samples import Array, as_tensor, checked_samples
+from softmargin.calibration._samples import Array, as_tensor, checked_samples, known_as_logits
 
 
 class Fittable(Protocol):
@@ -100,6 +100,7 @@ def cross_validated(
     """
     options: dict[str, Any] = {"sample_weight": sample_weight, "ignore_index": ignore_index}
     rows, labels = as_tensor("logits", logits), as_tensor("target", target)
+    checked_samples(rows, labels, sample_weight, ignore_index)  # your own calibrator may not
     calibrator = scaler()
     calibrator.fit(rows, labels, **options)
     fold: Tensor | None = None
@@ -143,7 +144,7 @@ def held_out_calibrators(
     Example:
         >>> import torch
         >>> from softmargin.calibration.scaling import TemperatureScaling, held_out_calibrators
-        >>> logits, target = torch.eye(3).repeat(4, 1), torch.arange(12) % 7 % 3
+        >>> logits, target = 3 * torch.eye(3).repeat(4, 1), torch.arange(12) % 7 % 3
         >>> for rows, scaler in held_out_calibrators(TemperatureScaling, logits, target, folds=3):
         ...     print(len(rows), scaler.transform(logits[rows]).shape)
         4 torch.Size([4, 3])
@@ -157,7 +158,8 @@ def held_out_calibrators(
     for number in range(folds):
         calibrator = scaler()
         seen = labels.masked_fill((fold == number).to(labels.device), hidden)
-        calibrator.fit(rows, seen, sample_weight=sample_weight, ignore_index=hidden)
+        with known_as_logits():
+            calibrator.fit(rows, seen, sample_weight=sample_weight, ignore_index=hidden)
         yield (fold == number).nonzero().squeeze(1), calibrator
 
 

@@ -40,7 +40,12 @@ def debiased_squared_error(
 
 
 def equal_mass_error(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
-    """Return the ECE over ``bins`` bins of equal mass, from many small cells in order.
+    """Return the ECE over ``bins`` bins of equal mass, from many small cells in order."""
+    return equal_mass_residuals(mass, residual, bins).abs().sum(-1)
+
+
+def equal_mass_residuals(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
+    """Return residual / n of bins of equal mass, from many small cells in order.
 
     A cell on a boundary is shared between the two bins in proportion. So the sum of residuals up
     to a boundary is linear in mass between the cells' ends.
@@ -53,7 +58,7 @@ def equal_mass_error(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
     at_boundary = residual_up_to.gather(-1, cut) - beyond * residual.gather(-1, cut)
     start = torch.zeros_like(residual_up_to[..., :1])
     curve = torch.cat([start, at_boundary, residual_up_to[..., -1:]], -1)
-    return curve.diff(dim=-1).abs().sum(-1) / mass_up_to[..., -1]
+    return curve.diff(dim=-1) / mass_up_to[..., -1:]
 
 
 def kolmogorov_smirnov_error(mass: Tensor, residual: Tensor) -> Tensor:

@@ -1,19 +1,11 @@
 """Confidence intervals from what an accumulator keeps, without the predictions themselves.
 
 - **Shares** (accuracy, top-k): Wilson's score interval.
-- **Means** (NLL, Brier score, mean confidence, over-confidence): mean ± z standard errors, from
-  sums and sums of squares; that is where the bootstrap of a mean ends up.
-- **Errors over bins of the top label**: a multinomial bootstrap over the cells of the confidence
-  histogram, right and wrong apart.
-- **Errors over bins of every class**: a multinomial bootstrap over each class's bins. Classes are
-  resampled apart, but a row's residuals p - y add up to 0 over its classes: where all of its rest
-  is on one competitor, as it must be for two classes, that doubles the variance of their sum.
-  The spread is therefore widened by √2.
-
-Bootstrap intervals are basic (pivotal) ones: how far resamples fall from the data, the data is
-taken to fall from the truth. Absolute gaps only grow by noise, so that an ECE is biased upwards,
-and a resample's still more; the basic interval takes that off on its lower side. Where it would
-not reach the value it belongs to, it is extended to it.
+- **Means** (NLL, Brier score, mean confidence, over-confidence): Student's t, with Hall's (1992)
+  correction for skewness, from sums of powers. A few wrong predictions decide the skewness of
+  over-confidence, and may be missing: its interval also reaches as far as Wilson's interval of the
+  accuracy and that of mean confidence say together (Zou and Donner's MOVER, 2008).
+- **Errors over bins**: see :mod:`softmargin.calibration._bin_intervals`.
 
 With weights, a data set counts as many samples as say as much: (Σ w)² / Σ w².
 """
@@ -21,7 +13,7 @@ With weights, a data set counts as many samples as say as much: (Σ w)² / Σ w�
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -30,15 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softmargin.calibration import errors
-from softmargin.calibration.binning import ConfidenceCells
-
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 DRAWS_AT_A_TIME = 1 << 21
-CLASS_DEPENDENCE = math.sqrt(2)
-BRIER_LIMITS = (0.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -81,11 +68,10 @@ class Resampling:
             parts.append(statistics(counts.double().reshape(*size, *shares.shape[-2:])))
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
-    def spread(self, values: Tensor) -> Interval:
-        """Return the two quantiles that hold the level's share of the values between them."""
-        tail = (1 - self.confidence_level) / 2
-        low, high = np.quantile(values.numpy(), [tail, 1 - tail])
-        return float(low), float(high)
+    @property
+    def tail(self) -> float:
+        """Return the share that may lie beyond either end."""
+        return (1 - self.confidence_level) / 2
 
 
 def normal_quantile(confidence_level: float) -> float:
@@ -96,6 +82,25 @@ def normal_quantile(confidence_level: float) -> float:
         1.959964
     """
     return NormalDist().inv_cdf(0.5 + confidence_level / 2)
+
+
+def student_quantile(confidence_level: float, freedom: float) -> float:
+    """Return how many standard errors a two-sided t interval reaches, to 1 % from 3 degrees on.
+
+    The expansion of Cornish and Fisher in powers of 1 / degrees of freedom.
+
+    Example:
+        >>> round(student_quantile(0.95, 10), 3), round(student_quantile(0.95, 1000), 4)
+        (2.228, 1.9623)
+    """
+    z = normal_quantile(confidence_level)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / freedom ** (i + 1) for i, term in enumerate(terms))
 
 
 def wilson_interval(share: Floats, counts: Floats, z: float = 1.959964) -> tuple[Floats, Floats]:
@@ -123,136 +128,95 @@ def share_interval(share: float, count: float, confidence_level: float) -> Inter
     share = min(max(share, 0.0), 1.0)
     z = normal_quantile(confidence_level)
     low, high = wilson_interval(np.array([share]), np.array([count]), z)
-    return _reach([float(low[0]), float(high[0])], share)
+    return within((float(low[0]), float(high[0])), share, (0.0, 1.0))
 
 
-def mean_interval(moments: Tensor, totals: Tensor, confidence_level: float) -> Interval:
-    """Return the normal interval of a weighted mean; NaN where there is but one sample.
+def mean_interval(
+    moments: Tensor, totals: Tensor, confidence_level: float, limits: Interval
+) -> Interval:
+    """Return the interval of a weighted mean; NaN where there is but one sample.
+
+    With T = (mean - μ) / error and k the mean's skewness, g(T) = T + k T²/3 + k² T³/27 + k/6 is
+    nearer to normal than T (Hall, 1992), and g can be inverted.
 
     Args:
-        moments: Σ w·x, Σ w²·x, Σ w²·x².
-        totals: number of samples, Σ w, Σ w².
+        moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³.
+        totals: as of :class:`Sums`.
         confidence_level: such as 0.95.
+        limits: between which every x is.
     """
-    of_x, squared_of_x, squared_of_squares = moments.tolist()
-    _, weight, squared, *_ = totals.tolist()
-    effective = weight**2 / squared
-    if effective < 1.5:
+    weight = float(totals[1])
+    mean = float(moments[0]) / weight
+    effective = weight**2 / float(totals[2])
+    spread = central_moments(moments, totals)[0]
+    if effective < 1.5 or not math.isfinite(spread):
         return math.nan, math.nan
+    error = math.sqrt(spread * effective / (effective - 1)) / weight
+    if not error > 0:
+        return _unseen(mean, effective, confidence_level, limits)
+    third = central_moments(moments, totals)[1] / weight**3
+    # no data set of any weights is more skewed than 1
+    skewness = min(max(third / error**3, -1.0), 1.0) if math.isfinite(third) else 0.0
+    t = student_quantile(confidence_level, effective - 1)
+    low, high = (mean - error * _unskew(x, skewness) for x in (t, -t))
+    return within((low, high), mean, limits)
+
+
+def central_moments(moments: Tensor, totals: Tensor) -> tuple[float, float]:
+    """Return Σ w² (x - mean)² and Σ w³ (x - mean)³; arguments as of :func:`mean_interval`."""
+    of_x, a1, a2, b1, b2, b3 = moments.tolist()
+    _, weight, squared, _, _, cubed = totals.tolist()
     mean = of_x / weight
-    spread = squared_of_squares - 2 * mean * squared_of_x + mean**2 * squared
-    error = math.sqrt(max(spread, 0.0) * effective / (effective - 1)) / weight
-    half = normal_quantile(confidence_level) * error
-    return mean - half, mean + half
+    second = a2 - 2 * mean * a1 + mean**2 * squared
+    if second <= 1e-14 * (a2 + mean**2 * squared):  # equal but for rounding
+        return 0.0, 0.0
+    return second, b3 - 3 * mean * b2 + 3 * mean**2 * b1 - mean**3 * cubed
 
 
-def top_label_intervals(
-    cells: Tensor,
-    layout: ConfidenceCells,
-    values: Mapping[str, float],
-    resampling: Resampling,
-) -> dict[str, Interval]:
-    """Return the intervals of the errors over bins of the top label.
+def _unskew(x: float, skewness: float) -> float:
+    """Return the T of which g(T), see :func:`mean_interval`, is ``x``."""
+    if abs(skewness) < 1e-6:
+        return x
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (x - skewness / 6))) - 1)
+
+
+def _unseen(mean: float, count: float, confidence_level: float, limits: Interval) -> Interval:
+    """Return the interval where all values are equal: some others may not have been seen.
+
+    As large a share of them as Wilson's interval allows where none was seen, at the limits; where
+    there is no upper one, at twice the value.
+    """
+    z = normal_quantile(confidence_level)
+    share = z**2 / (count + z**2)
+    low, high = limits[0], limits[1] if math.isfinite(limits[1]) else 2 * mean
+    return within((mean + share * (low - mean), mean + share * (high - mean)), mean, limits)
+
+
+def difference_interval(
+    confidence: tuple[float, Interval], accuracy: tuple[float, Interval], correlation: float
+) -> Interval:
+    """Return the interval of mean confidence minus accuracy from the intervals of both.
 
     Args:
-        cells: the histogram, of shape (4, cells, 2), see :class:`Sums`.
-        layout: which bin each cell belongs to.
-        values: the metrics by name.
-        resampling: how to bootstrap.
+        confidence: the mean and its interval.
+        accuracy: the share and its interval.
+        correlation: of confidence and correctness.
     """
-    occupied = cells[1].sum(-1) > 0
-    weight, confidence = cells[1][occupied], cells[3][occupied]
-    gap = (confidence / weight).nan_to_num(0.0) - torch.tensor([0.0, 1.0]).double()
-    bin_of_cell = layout.bin_of_cell[occupied]
-    to_bins = torch.nn.functional.one_hot(bin_of_cell, layout.bins).double()
+    (c, (c_low, c_high)), (a, (a_low, a_high)) = confidence, accuracy
 
-    def statistics(counts: Tensor) -> dict[str, Tensor]:
-        mass, residual = counts.sum(-1), (counts * gap).sum(-1)
-        in_bin, residual_in_bin = mass @ to_bins, residual @ to_bins
-        accuracy = ((counts[..., 1] @ to_bins) / in_bin).nan_to_num(0.0)
-        return {
-            "ece": errors.expected_error(in_bin, residual_in_bin),
-            "mce": errors.largest_error(in_bin, residual_in_bin),
-            "rms_error": errors.squared_error(in_bin, residual_in_bin),
-            "debiased_error": errors.debiased_squared_error(
-                in_bin, residual_in_bin, accuracy, in_bin
-            ),
-            "equal_mass_ece": errors.equal_mass_error(mass, residual, layout.bins),
-            "ks_error": errors.kolmogorov_smirnov_error(mass, residual),
-        }
+    def reach(of_c: float, of_a: float) -> float:
+        return math.sqrt(max(of_c**2 - 2 * correlation * of_c * of_a + of_a**2, 0.0))
 
-    shares = weight / weight.sum()
-    observed = statistics(resampling.samples * shares)
-    result = {}
-    for name, each in resampling.draw(shares, statistics, stream=0).items():
-        squared = name in ("rms_error", "debiased_error")
-        # over resamples the truth is the error of the data itself, with nothing to take off
-        truth = observed["rms_error" if squared else name]
-        low, high = resampling.spread(each - truth)
-        bounds = [float(observed[name]) - high, float(observed[name]) - low]
-        if squared:
-            bounds = [math.sqrt(max(bound, 0.0)) for bound in bounds]
-        result[name] = _reach(bounds, values[name])
-    return result
+    return c - a - reach(c - c_low, a_high - a), c - a + reach(c_high - c, a - a_low)
 
 
-def class_intervals(
-    mass: Tensor,
-    probability: Tensor,
-    occurred: Tensor,
-    values: Mapping[str, float],
-    resampling: Resampling,
-) -> dict[str, Interval]:
-    """Return the intervals of the errors over bins of every class.
+def within(bounds: Interval, value: float, limits: Interval) -> Interval:
+    """Return an interval between the limits that holds its value, and not as an end.
 
-    Args:
-        mass: Σ w in each class's bins, of shape (C, M).
-        probability: Σ w·p there.
-        occurred: Σ w·y there.
-        values: the metrics by name.
-        resampling: how to bootstrap.
+    Only a value at a limit of what is possible is an end.
     """
-    mean = (probability / mass).nan_to_num(0.0)
-
-    def statistics(counts: Tensor) -> dict[str, Tensor]:
-        total, came_true = counts.sum(-1), counts[..., 1]
-        reliability, _ = errors.brier_parts(total, total * mean, came_true)
-        return {
-            "classwise_ece": errors.classwise_errors(total, total * mean, came_true).mean(-1),
-            "brier_reliability": reliability,
-            "brier_resolution": errors.between_bins_resolution(total, came_true),
-        }
-
-    shares = torch.stack([(mass - occurred).clamp_min(0.0), occurred], -1)
-    shares = shares / shares.sum((-2, -1), keepdim=True)
-    observed = statistics(resampling.samples * shares)
-    result = {}
-    for name, each in resampling.draw(shares, statistics, stream=1).items():
-        centre = each.mean()
-        low, high = (CLASS_DEPENDENCE * x for x in resampling.spread(each - centre))
-        unbiased = values[name] - float(centre - observed[name])
-        limits = (0.0, 1.0) if name == "classwise_ece" else BRIER_LIMITS
-        result[name] = _reach([unbiased - high, unbiased - low], values[name], limits)
-    result["brier_uncertainty"] = _uncertainty_interval(
-        occurred.sum(-1), values["brier_uncertainty"], resampling
-    )
-    return result
-
-
-def _uncertainty_interval(class_mass: Tensor, value: float, resampling: Resampling) -> Interval:
-    """Resample the classes' frequencies ō_k, and with them Σ_k ō_k (1 - ō_k) = 1 - Σ_k ō_k²."""
-
-    def statistics(counts: Tensor) -> dict[str, Tensor]:
-        shares = counts / resampling.samples
-        return {"uncertainty": 1 - shares.square().sum((-2, -1))}
-
-    shares = (class_mass / class_mass.sum()).unsqueeze(-1)
-    drawn = resampling.draw(shares, statistics, stream=2)["uncertainty"]
-    low, high = resampling.spread(drawn - value)
-    return _reach([value - high, value - low], value)
-
-
-def _reach(bounds: list[float], value: float, limits: tuple[float, float] = (0.0, 1.0)) -> Interval:
-    """Return an interval within the limits that holds the value it belongs to."""
     low, high = bounds
+    # how far an interval reaches past its value, where it would not
+    least = 0.05 * max(value - low, high - value, 0.0)
+    low, high = min(low, value - least), max(high, value + least)
     return min(max(low, limits[0]), value), max(min(high, limits[1]), value)

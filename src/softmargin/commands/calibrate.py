@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import hashlib
 import json
+import os
 import shlex
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from softmargin._files import write_file
+from softmargin._text import one_line, printable
 from softmargin.commands.common import (
     Command,
     UsageError,
+    check_out,
     count,
     folder,
+    print_table,
+    progress,
+    quoted,
     require_lab,
     seed,
     writing_to,
@@ -23,13 +33,15 @@ from softmargin.commands.common import (
 DESCRIPTION = """\
 Measure predictions in a file: accuracy, calibration errors, NLL and Brier score with
 intervals, too sure or not sure enough and by how much, and what temperature and vector
-scaling would give on held-out folds. Prints a table and writes a page (index.html).
+scaling would give on held-out folds. Prints a table and writes a page (index.html) to a
+folder named after FILE, beside it: predictions.npz gives predictions-npz-calibration.
+Shares and calibration errors are in percent; in JSON they are fractions of 1.
 
 FILE is .npz, .csv or .parquet with predictions and labels, or .npy with predictions and
 a second .npy with LABELS. Arrays or columns named logits, logits_0 … or probabilities,
 prob_0 … and labels are recognised; others are named with --predictions and --labels.
+Labels are classes from 0; columns that end in numbers are taken in their order.
 Files larger than memory are fine."""
-PROGRESS_FROM = 2_000_000  # numbers; less takes under two seconds
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -58,9 +70,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--out",
         type=folder,
-        default=Path("softmargin-report"),
         metavar="DIR",
-        help="folder for index.html (default: %(default)s)",
+        help="folder for index.html (default: FILE's name with -calibration, beside FILE)",
     )
     out.add_argument("--json", action="store_true", help="print JSON instead of the table")
     out.add_argument(
@@ -75,34 +86,31 @@ def run(options: argparse.Namespace) -> None:
     )
     if options.save is not None and len(methods) != 1:
         raise UsageError("argument --save: needs --scaling temperature or --scaling vector.")
+    if options.out is None:
+        options.out = default_folder(options.file, options.labels_file)
+    check_places(options)
     require_lab()
-    from softmargin.calibration.audit import audit
     from softmargin.calibration.predictions import open_predictions
     from softmargin.report import calibration as report
 
-    from_logits = True if options.logits else False if options.probabilities else None
-    with progress_bar() as tell:
+    with progress() as show:
+
+        def tell(what: str, done: int, total: int) -> None:
+            show(done, total, what)
+
         try:
             with open_predictions(
                 options.file,
                 options.labels_file,
                 predictions=options.predictions,
                 labels=options.labels,
-                from_logits=from_logits,
+                from_logits=options.logits or (False if options.probabilities else None),
                 progress=lambda done, total: tell("reading", done, total),
             ) as predictions:
                 samples, classes = predictions.values.shape
-                tell.size = samples * classes
-                found = audit(
-                    predictions,
-                    bins=options.bins,
-                    methods=methods,
-                    folds=options.folds,
-                    seed=options.seed,
-                    progress=tell,
-                )
+                found = measure(predictions, options, methods, tell)
         except (ValueError, IndexError, TypeError, NotImplementedError) as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(one_line(str(error))) from None
     data = report.as_dict(found, predictions.source, samples, classes)
     facts = [("Predictions", predictions.source), ("Size", f"{samples} × {classes}")]
     page = report.calibration_page(found, facts, _command(options), data)
@@ -110,79 +118,110 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(data))
     else:
-        print_table(found, predictions.source, samples, classes)
-        print(f"\nReport: {options.out / 'index.html'}")
+        print_result(found, predictions.source, samples, classes)
+        print(f"\nReport: {printable(str(options.out / 'index.html'), None)}")
         if options.save is not None:
-            print(f"Calibrator: {options.save}")
+            print(f"Calibrator: {printable(str(options.save), None)}")
+
+
+def measure(predictions: Any, options: argparse.Namespace, methods: list[str], tell: Any) -> Any:
+    """Return what was found; name the flag where it does not go with the file."""
+    from softmargin.calibration.audit import audit
+
+    rows = len(predictions.labels)
+    if methods and not 2 <= options.folds <= rows:
+        raise UsageError(
+            f"argument --folds: must be a whole number from 2 to {rows}, the rows of "
+            f"{quoted(options.file.name)}, but got {options.folds}; --scaling none needs no folds."
+        )
+    return audit(
+        predictions,
+        bins=options.bins,
+        methods=methods,
+        folds=options.folds,
+        seed=options.seed,
+        progress=tell,
+    )
+
+
+def default_folder(file: Path, labels: Path | None) -> Path:
+    """Return a folder beside a file that belongs to it alone, and not to one with other labels.
+
+    Example:
+        >>> default_folder(Path("run/predictions.npz"), None).as_posix()
+        'run/predictions-npz-calibration'
+        >>> default_folder(Path("logits.npy"), Path("labels.npy")).name
+        'logits-npy-labels-npy-calibration'
+    """
+    name = f"{file.stem}-{file.suffix[1:]}"
+    if labels is not None:
+        name += f"-{labels.stem}-{labels.suffix[1:]}"
+        if labels.resolve().parent != file.resolve().parent:  # may have the name of another's
+            place = str(labels.resolve().parent).encode("utf-8", "surrogateescape")
+            name += f"-{hashlib.sha256(place).hexdigest()[:8]}"
+    return file.parent / f"{name}-calibration"
+
+
+def check_places(options: argparse.Namespace) -> None:
+    """Refuse a folder or file that could not be written, before any time is spent."""
+    inputs = [each for each in (options.file, options.labels_file) if each is not None]
+    if not options.file.is_file():  # else the folder beside it would be what is wrong
+        raise UsageError(f"FILE must be a file that exists, but got {quoted(str(options.file))}.")
+    check_out(options.out)
+    if options.save is None:
+        return
+    if any(options.save.resolve() == each.resolve() for each in inputs):
+        raise UsageError(
+            f"argument --save: must not be the file that is read, {quoted(str(options.save))}."
+        )
+    with saving_to(options.save):
+        if options.save.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=options.save.parent):
+            pass
+
+
+@contextmanager
+def saving_to(path: Path) -> Iterator[None]:
+    """Turn a failure to write into a sentence about ``--save``."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"argument --save: must be a file that can be written, but {quoted(str(path))} "
+            f"is not: {error.strerror or type(error).__name__}."
+        ) from None
 
 
 def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]) -> None:
     """Write the page and, on request, the calibrator; each whole or not at all."""
-    from softmargin._files import write_file
-
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
         write_file(options.out / "index.html", page)
     if options.save is not None:
-        try:
+        with saving_to(options.save):
             found.calibrators[methods[0]].save(options.save)
-        except OSError as error:
-            raise UsageError(
-                f"argument --save: must be a file that can be written, but {str(options.save)!r} "
-                f"is not: {error.strerror or error}."
-            ) from None
 
 
-def print_table(found: Any, source: str, samples: int, classes: int) -> None:
+def print_result(found: Any, source: str, samples: int, classes: int) -> None:
     """Print the metrics with their intervals, and what they say."""
     from rich.console import Console
 
-    from softmargin._table import print_table as write_table
     from softmargin.report import calibration as report
 
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"{source}; {samples} predictions, {classes} classes.\n", markup=False)
     headings = ["", *(report.TITLES[name] for name in report.results(found))]
-    write_table([headings, *report.rows(found)], right=headings[1:])
+    print_table([headings, *report.rows(found)], right=headings[1:])
     console.print(f"\n{report.verdict(found.given)}", markup=False)
+    for note in found.notes["given"]:
+        console.print(note, markup=False)
     for name, calibrator in found.calibrators.items():
         title = report.TITLES[name].capitalize()
         console.print(f"{title}: {report.describe(calibrator)}.", markup=False)
         for note in found.notes[name]:
             console.print(f"  {note}", markup=False)
     console.print(report.legend(found), markup=False)
-
-
-class Teller:
-    """Shows how far the work is, once it is known to be long."""
-
-    def __init__(self, bar: Any) -> None:
-        """Start without tasks."""
-        self.bar, self.size = bar, 0
-        self.tasks: dict[str, Any] = {}
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Show ``done`` of ``total`` rows of something."""
-        if what == "reading" and done < total / 20:
-            return
-        if what != "reading" and self.size < PROGRESS_FROM:
-            return
-        if what not in self.tasks:
-            self.tasks[what] = self.bar.add_task(what, total=total or None)
-        self.bar.update(self.tasks[what], completed=done)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Teller]:
-    """Show progress on standard error while something long runs."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    disabled = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
-        yield Teller(bar)
 
 
 def _command(options: argparse.Namespace) -> str:

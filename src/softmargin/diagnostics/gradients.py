@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin.calibration._samples import worker
+from softmargin.calibration.binning import bin_edges
 from softmargin.diagnostics._checks import check_integers, check_same_shape
 from softmargin.functional._checks import check_count
 from softmargin.functional.margins import log_odds
@@ -77,7 +78,7 @@ def gradient_by_confidence(
     if wrong := int(confidence.isnan().sum()):
         raise ValueError(f"logits must not be NaN, but those of {wrong} samples are.")
     pull = _pulls(logits, target, loss)
-    edges = torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=device)
+    edges = bin_edges(bins, device)
     place = torch.searchsorted(edges[1:-1], confidence, right=False)
     counts = place.bincount(minlength=bins)
 

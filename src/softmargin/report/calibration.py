@@ -26,15 +26,19 @@ from softmargin.report.page import (
 
 TITLES = {"given": "as given", "temperature": "temperature scaling", "vector": "vector scaling"}
 TONES: dict[str, Tone] = {"given": INK, "temperature": BLUES[0], "vector": GREEN}
-IN_PERCENT = {"accuracy", "top_k_accuracy", "mean_confidence", "overconfidence"}
+# all that are shares or differences of shares; NLL and Brier scores are plain numbers
+IN_PERCENT = {
+    *("accuracy", "top_k_accuracy", "mean_confidence", "overconfidence", "ece", "mce"),
+    *("rms_error", "debiased_error", "equal_mass_ece", "ks_error", "classwise_ece"),
+}
 LEAD = (
     "How sure the predictions are, against how often they are right. Every number after scaling "
     "comes from calibrators that never saw the row they scale."
 )
 BIAS = (
     "ECE and MCE are biased upwards: noise in the bins looks like miscalibration, the more so with "
-    "few predictions per bin, and their intervals are around the biased value. The debiased error "
-    "corrects for it."
+    "few predictions per bin. Their intervals hold the error that endless data would show, so that "
+    "they reach further down than up; the debiased error corrects for the noise."
 )
 
 
@@ -46,12 +50,13 @@ def results(audit: Audit) -> dict[str, CalibrationResult]:
 def verdict(result: CalibrationResult) -> str:
     """Return in one sentence whether predictions are too sure or not sure enough."""
     low, high = result.intervals.get("overconfidence", (math.nan, math.nan))
-    gap = 100 * result.overconfidence
+    gap = result.overconfidence
     direction = "Over" if gap > 0 else "Under"
-    sure = f"mean confidence {100 * result.mean_confidence:.1f} %, accuracy"
+    if gap < 0:  # "under-confident by" counts the other way
+        low, high = -high, -low
     sentence = (
-        f"{direction}-confident by {abs(gap):.1f} points [{100 * low:.1f}, {100 * high:.1f}]: "
-        f"{sure} {100 * result.accuracy:.1f} %."
+        f"{direction}-confident by {_shown(abs(gap), low, high, True)}: mean confidence "
+        f"{_percent(result.mean_confidence)}, accuracy {_percent(result.accuracy)}."
     )
     if low <= 0 <= high:
         sentence += " The interval includes 0: the difference may be chance."
@@ -64,17 +69,26 @@ def rows(audit: Audit) -> list[list[str]]:
     table = []
     for estimates in zip(*columns, strict=True):
         percent = estimates[0].name in IN_PERCENT
-        cells = [_interval(e.value, e.low, e.high, percent) for e in estimates]
-        table.append([estimates[0].label + (", %" if percent else ""), *cells])
+        cells = [_shown(e.value, e.low, e.high, percent) for e in estimates]
+        table.append([estimates[0].label, *cells])
     return table
 
 
-def _interval(value: float, low: float | None, high: float | None, percent: bool) -> str:
-    factor, digits = (100, 2) if percent else (1, 4)
-    shown = f"{factor * value:.{digits}f}"
-    if low is None or high is None:
-        return shown
-    return f"{shown} [{factor * low:.{digits}f}, {factor * high:.{digits}f}]"
+def _percent(value: float) -> str:
+    return _shown(value, None, None, True)
+
+
+def _shown(value: float, low: float | None, high: float | None, percent: bool) -> str:
+    """Return a number with its interval, in percent if it is a share."""
+
+    def plain(number: float) -> str:
+        text = f"{100 * number:.2f}" if percent else f"{number:.4f}"
+        return text.lstrip("-") if not text.strip("-0.") else text
+
+    sign = " %" if percent else ""
+    if low is None or high is None or math.isnan(low):
+        return plain(value) + sign
+    return f"{plain(value)}{sign} [{plain(low)}, {plain(high)}]"
 
 
 def legend(audit: Audit) -> str:
@@ -110,11 +124,11 @@ def as_dict(audit: Audit, source: str, samples: int, classes: int) -> dict[str, 
 
 def calibration_page(audit: Audit, facts: list[tuple[str, str]], command: str, data: Any) -> str:
     """Return the report as one HTML page."""
-    found = [verdict(audit.given)]
+    found = [verdict(audit.given), *audit.notes["given"]]
     for name, result in audit.scaled.items():
         found.append(
             f"After {TITLES[name]} ({describe(audit.calibrators[name])}): ECE "
-            f"{100 * audit.given.ece:.2f} % → {100 * result.ece:.2f} %, NLL {audit.given.nll:.4f} "
+            f"{_percent(audit.given.ece)} → {_percent(result.ece)}, NLL {audit.given.nll:.4f} "
             f"→ {result.nll:.4f}."
         )
         found += audit.notes[name]
@@ -144,7 +158,7 @@ def _diagrams(audit: Audit) -> FigureGroup:
         axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
         reliability_diagram(axes, result.bins, histogram, color=TONES[name].light)
         axes.set_title(TITLES[name], loc="left")
-        description = f"Reliability diagram, {TITLES[name]}: ECE {100 * result.ece:.1f} %."
+        description = f"Reliability diagram, {TITLES[name]}: ECE {_percent(result.ece)}."
         panels.append(to_svg(figure, name, description, [TONES[name]]))
     caption = (
         "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "

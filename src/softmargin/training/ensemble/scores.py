@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from softmargin.calibration.binning import bin_edges
 from softmargin.functional.margins import log_odds_of, softplus
 
 BINS = 10
@@ -25,7 +26,7 @@ def scores(logits: Tensor, y: Tensor, there: Tensor) -> dict[str, Tensor]:
     right = (logits.argmax(-1) == y) & counted
     losses = softplus(log_odds_of(logits, index, 3)).double().masked_fill(~counted, 0.0)
     confidence = logits.softmax(-1).amax(-1).double()
-    edges = torch.linspace(0, 1, BINS + 1, dtype=torch.float64)[1:-1]
+    edges = bin_edges(BINS)[1:-1]
     bins = torch.searchsorted(edges, confidence, right=False)
     gap = (right.double() - confidence).masked_fill(~counted, 0.0)
     sums = torch.zeros(m, s, BINS, dtype=torch.float64).scatter_add_(2, bins, gap)

@@ -1,0 +1,239 @@
+"""Readers of tables of predictions, by pyarrow: comma-separated values and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softmargin.calibration._files import MOST_CLASSES, Blocks, Reader, quoted, sentence
+
+LONGEST_LINE = 1 << 24  # bytes, and how much is read at once
+MOST_COLUMNS = MOST_CLASSES + 1000
+EMPTY = ("", "na", "n/a", "#n/a", "nan", "-nan", "null", "#na", "<na>")
+
+
+class Arrow(Reader):
+    """A table that pyarrow reads batch by batch."""
+
+    def batches(self, columns: list[int]) -> Iterator[list[Any]]:
+        """Yield arrays of some columns."""
+        raise NotImplementedError
+
+    def blocks(self, chosen: list[int], label: int) -> Blocks:
+        """Yield rows of the predictions and their labels."""
+        from pyarrow import ArrowException
+
+        done, width = 0, 0
+        try:
+            for arrays in self.batches([*chosen, label]):
+                columns = [
+                    self._numbers(array, place, done, width)
+                    for array, place in zip(arrays, [*chosen, label], strict=True)
+                ]
+                labels = columns.pop()
+                if labels.ndim != 1 or (len(columns) > 1 and any(c.ndim > 1 for c in columns)):
+                    names = [self.names[place] for place in (*chosen, label)]
+                    raise ValueError(
+                        f"FILE {self.file} must hold predictions in one column of lists or in "
+                        f"several of numbers, and labels in one of numbers, but "
+                        f"{quoted(names[0])} … {quoted(names[-1])} are not."
+                    )
+                values = columns[0] if columns[0].ndim == 2 else np.stack(columns, 1)
+                width = values.shape[1]
+                yield values, labels
+                done += len(labels)
+        except ArrowException as error:
+            raise ValueError(f"FILE {self.file} cannot be read: {sentence(error)}.") from error
+
+    def _numbers(self, column: Any, place: int, done: int, width: int) -> NDArray[Any]:
+        """Return a column of numbers, or of lists of them that are all of one length."""
+        from pyarrow import compute, types
+
+        name = quoted(self.names[place])
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(
+                f"column {name} must hold numbers, but {self.place(done + row)} is empty."
+            )
+        kind = column.type
+        if types.is_integer(kind) or types.is_floating(kind):
+            return np.asarray(column.to_numpy(zero_copy_only=False))
+        inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
+        if types.is_fixed_size_list(kind):
+            inner = kind.value_type
+        if inner is None or not (types.is_integer(inner) or types.is_floating(inner)):
+            raise ValueError(
+                f"column {name} in {self.file} must hold numbers or lists of numbers, but holds "
+                f"{quoted(str(kind))}."
+            )
+        lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        width = width or (int(lengths[0]) if len(lengths) else 0)
+        wrong = np.flatnonzero(lengths != width)
+        if len(wrong):
+            raise ValueError(
+                f"column {name} must hold lists of one length, {width} as in the first row, but "
+                f"{self.place(done + int(wrong[0]))} has {int(lengths[wrong[0]])}."
+            )
+        flat = column.flatten()
+        if flat.null_count:
+            first = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+            raise ValueError(
+                f"column {name} must hold lists of numbers, but one in "
+                f"{self.place(done + first // width)} is empty."
+            )
+        return np.asarray(flat.to_numpy(zero_copy_only=False).reshape(len(column), width))
+
+
+class Csv(Arrow):
+    """Comma-separated values with names in the first line."""
+
+    def __init__(self, path: Path, labels_path: Path | None) -> None:
+        super().__init__(path, labels_path)
+        records = self._records()
+        nothing: tuple[int, list[str]] = (0, [])
+        self.header_lines, header = next(records, nothing)
+        records.close()
+        if not any(name.strip() for name in header):
+            raise ValueError(
+                f"FILE {self.file} must hold names in its first line, but that is empty."
+            )
+        if len(header) > MOST_COLUMNS:
+            raise ValueError(
+                f"FILE {self.file} must have at most {MOST_COLUMNS:,} columns, but has "
+                f"{len(header):,}."
+            )
+        self.names = [name.strip().strip('"') for name in header]
+
+    def batches(self, columns: list[int]) -> Iterator[list[Any]]:
+        """Yield arrays of some columns."""
+        from pyarrow import ArrowInvalid, float64
+        from pyarrow import csv as arrow_csv
+
+        # by place, whatever the names: two may be the same, or hold blanks
+        keys = [str(place) for place in range(len(self.names))]
+        wanted = [keys[place] for place in columns]
+        read = arrow_csv.ReadOptions(
+            block_size=LONGEST_LINE, column_names=keys, skip_rows=self.header_lines
+        )
+        parse = arrow_csv.ParseOptions(newlines_in_values=True)
+        convert = arrow_csv.ConvertOptions(
+            include_columns=wanted, column_types=dict.fromkeys(wanted, float64())
+        )
+        done = 0
+        try:
+            for batch in arrow_csv.open_csv(self.path, read, parse, convert):
+                arrays = [batch.column(i) for i in range(len(wanted))]
+                if any(array.null_count for array in arrays):
+                    self._explain(columns, done)
+                yield arrays
+                done += batch.num_rows
+        except ArrowInvalid as error:
+            if str(error).startswith("Empty CSV"):
+                return
+            self._explain(columns, done)
+            raise
+
+    def place(self, row: int) -> str:
+        """Return the line that a row begins on, as an editor shows it."""
+        after = itertools.islice(self._records(), row + 1, None)
+        return f"line {next(after, (0, []))[0]}"
+
+    def _explain(self, columns: list[int], done: int) -> None:
+        """Raise for the first row after some that is not what it should be, by its line."""
+        for line, cells in itertools.islice(self._records(), done + 1, None):
+            if len(cells) != len(self.names):
+                raise ValueError(
+                    f"FILE {self.file} must hold {len(self.names)} values in every line, as its "
+                    f"first does, but line {line} holds {len(cells)}."
+                )
+            for place in columns:
+                name, cell = quoted(self.names[place]), cells[place].strip()
+                if cell.lower() in EMPTY:
+                    found = "is empty" if not cell else f"holds {quoted(cell)}"
+                elif _is_number(cell):
+                    continue
+                else:
+                    found = f"holds {quoted(cell)}"
+                raise ValueError(f"column {name} must hold numbers, but line {line} {found}.")
+
+    def _records(self) -> Generator[tuple[int, list[str]]]:
+        """Yield every record that is not blank with the line it begins on; the header's, its last.
+
+        No line may be longer than is read at once.
+        """
+        with self.path.open("rb") as file:
+            number, first = 0, True
+
+            def lines() -> Iterator[str]:
+                nonlocal number
+                while line := file.readline(LONGEST_LINE + 1):
+                    number += 1
+                    if len(line) > LONGEST_LINE:
+                        raise ValueError(
+                            f"FILE {self.file} must have lines of at most {LONGEST_LINE >> 20} MB, "
+                            f"but line {number} is longer."
+                        )
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
+
+            before = csv.field_size_limit(LONGEST_LINE)
+            try:
+                reader = csv.reader(lines())
+                while True:
+                    start = number + 1
+                    record = next(reader, None)
+                    if record is None:
+                        return
+                    if record:
+                        yield (number if first else start), record
+                        first = False
+            except csv.Error as error:
+                raise ValueError(
+                    f"FILE {self.file} cannot be read: line {number}: {sentence(error)}."
+                ) from None
+            finally:
+                csv.field_size_limit(before)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+class Parquet(Arrow):
+    """A Parquet file."""
+
+    def __init__(self, path: Path, labels_path: Path | None) -> None:
+        super().__init__(path, labels_path)
+        from pyarrow import ArrowException, parquet
+
+        try:
+            self.table = self.stack.enter_context(parquet.ParquetFile(path))
+        except ArrowException as error:
+            raise ValueError(f"FILE {self.file} cannot be read: {sentence(error)}.") from error
+        self.names = list(self.table.schema_arrow.names)
+
+    def rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.table.metadata.num_rows)
+
+    def batches(self, columns: list[int]) -> Iterator[list[Any]]:
+        """Yield arrays of some columns."""
+        names = [self.names[place] for place in columns]
+        # a column of lists may hold thousands of numbers in a row
+        size = 1 << 11 if len(columns) == 2 else max(1, min(1 << 16, (1 << 22) // len(columns)))
+        for batch in self.table.iter_batches(batch_size=size, columns=names):
+            places = [batch.schema.get_field_index(name) for name in names]
+            if min(places) < 0:
+                raise ValueError(
+                    f"FILE {self.file} cannot be read: no column {quoted(names[places.index(-1)])}."
+                )
+            yield [batch.column(place) for place in places]
