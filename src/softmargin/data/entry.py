@@ -53,6 +53,8 @@ class Entry:
     """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``.
 
     ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table.
+    ``mirrorable`` says that a picture mirrored left to right is still one of its class, as of
+    photographs and not of digits.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Entry:
     recipe: Recipe | None = None
     bundled: Bundled | None = None
     advice: str = ""
+    mirrorable: bool = False
 
     @property
     def has_download(self) -> bool:

@@ -87,6 +87,7 @@ IMAGES = (
             sums.FASHION_GZ,
         ),
         31,
+        mirrorable=True,
     ),
     Entry(
         "cifar10",
@@ -109,6 +110,7 @@ IMAGES = (
         ),
         _unpacked(sums.CIFAR10_ARCHIVE),
         170,
+        mirrorable=True,
     ),
     Entry(
         "cifar100",
@@ -125,6 +127,7 @@ IMAGES = (
         ),
         _unpacked(sums.CIFAR100_ARCHIVE),
         169,
+        mirrorable=True,
     ),
     Entry(
         "svhn",
@@ -165,6 +168,7 @@ IMAGES = (
         ),
         tuple(Remote(f"http://cs231n.stanford.edu/{n}", s, n) for n, s in sums.TINY.items()),
         248,
+        mirrorable=True,
     ),
     Entry(
         "imagenet",
@@ -176,6 +180,7 @@ IMAGES = (
         _IMAGENET_LICENCE,
         _folders("imagenet", "ImageNet"),
         advice="put folders train and val, each with one folder per class, into imagenet there",
+        mirrorable=True,
     ),
     Entry(
         "places365",
@@ -187,5 +192,6 @@ IMAGES = (
         "CC BY; the pictures belong to their photographers",
         _folders("places365", "places365_standard"),
         advice="put folders train and val, each with one folder per class, into places365 there",
+        mirrorable=True,
     ),
 )
