@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from killing import SCENARIOS
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
+import sys
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from softmargin.commands.common import Command, UsageError, count, folder, require_lab, seed
+from softmargin.commands.common import (
+    Command,
+    UsageError,
+    count,
+    folder,
+    require_lab,
+    seed,
+    writing_to,
+)
 
 TRAIN = """\
 Train one model. The folder --out keeps everything: configuration, metrics by epoch,
@@ -57,6 +69,10 @@ GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
 }
 HEAD_OPTIONS = ("scale", "margin")
 LOSS_OPTIONS = ("beta", "tau", "lam", "gamma", "label_smoothing")
+INTERRUPTED = 130
+EVERY = 10.0  # seconds between lines of progress where there is no terminal
+LARGEST_CONFIG = 1 << 16  # bytes
+DEEPEST_CONFIG = 10  # lists and mappings within each other
 SHOWN = ("accuracy", "top_k_accuracy", "nll", "brier", "ece", "mce", "mean_confidence")
 
 
@@ -73,13 +89,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
                 f"--{name.replace('_', '-')}", type=kind, metavar="X", help=text, default=None
             )
         if title == "data":
-            group.add_argument("--augment", action="store_true", default=None, help="crop and flip")
+            group.add_argument(
+                "--augment",
+                action="store_true",
+                default=None,
+                help="crop, and mirror what may be mirrored",
+            )
         if title == "loss":
             group.add_argument(
                 "--schedule",
                 action="append",
                 metavar="SPEC",
-                help="a setting that moves, such as beta=linear:0.1:1:30%%; may be repeated",
+                help="a setting that moves, such as beta=linear:0.1:1:30%% or anneal=l_softmax; "
+                "may be repeated",
             )
     run = parser.add_argument_group("run")
     run.add_argument("--seed", type=seed, default=None, metavar="N", help="seed (default: 0)")
@@ -117,44 +139,69 @@ def configuration(options: argparse.Namespace) -> Any:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
+    """Read a configuration; one that is huge or deep is refused before it is built."""
     import yaml
 
+    from softmargin.training.config import OptionError
+
+    depth = 0
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"config must be a readable YAML file, but got {str(path)!r}: {reason}."
+        with path.open("rb") as file:
+            content = file.read(LARGEST_CONFIG + 1)
+        if len(content) > LARGEST_CONFIG:
+            raise ValueError(f"it has more than {LARGEST_CONFIG} bytes")
+        for event in yaml.parse(content, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError(f"it refers to itself with *{event.anchor}")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST_CONFIG:
+                raise ValueError(f"it is nested more than {DEEPEST_CONFIG} deep")
+        values = yaml.safe_load(content)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise OptionError(
+            "config", f"config must be a readable YAML file, but got {str(path)!r}: {reason}."
         ) from None
     if not isinstance(values, dict):
-        raise ValueError(f"config must hold names and values, but {str(path)!r} does not.")
+        raise OptionError(
+            "config", f"config must hold names and values, but {str(path)!r} does not."
+        )
     return values
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int | None:
     """Train, show progress, print the table of results."""
     require_lab()
     from softmargin.training import train
     from softmargin.training.folder import RunFolder
 
-    with mistakes():
-        config = configuration(options)
-        finished = RunFolder(options.out).result() is not None
-        with progress_line(config) as tell:
-            result = train(
-                config,
-                options.out,
-                device=options.device,
-                checkpoint_steps=options.checkpoint_steps,
-                progress=tell,
-                tensorboard=options.tensorboard,
-            )
+    try:
+        with mistakes(options), notes():
+            config = configuration(options)
+            finished = RunFolder(options.out).result() is not None
+            with progress_line(config) as tell:
+                result = train(
+                    config,
+                    options.out,
+                    device=options.device,
+                    checkpoint_steps=options.checkpoint_steps,
+                    progress=tell,
+                    tensorboard=options.tensorboard,
+                )
+    except KeyboardInterrupt:
+        print(
+            "softmargin train: interrupted; the same command goes on where it stopped.",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
     if int(os.environ.get("RANK", "0")) > 0:
-        return  # of several processes, the first one speaks
+        return None  # of several processes, the first one speaks
     if finished:
         print(f"{options.out} was finished before; nothing was run.")
     print_result(result)
     print(f"\nRun: {options.out}")
+    return None
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -170,11 +217,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     from softmargin.calibration import CalibrationMetrics
     from softmargin.calibration.predictions import open_predictions
+    from softmargin.training.folder import RunFolder
 
-    with mistakes():
-        path = options.run / "predictions.npz"
-        if not path.exists():
-            raise ValueError(f"RUN must be the folder of a finished run, but got {options.run}.")
+    with mistakes(options):
+        path = RunFolder(options.run).check_predictions()
         with open_predictions(path) as stored:
             metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
             metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
@@ -190,35 +236,93 @@ def print_result(result: dict[str, Any], names: Sequence[str] = SHOWN) -> None:
 
 
 @contextlib.contextmanager
-def mistakes() -> Iterator[None]:
+def mistakes(options: argparse.Namespace) -> Iterator[None]:
     """Turn what the user can put right into one sentence."""
+    from softmargin.training.config import OptionError
+
     try:
         yield
-    except (ValueError, TypeError, IndexError, OSError, ImportError) as error:
+    except OptionError as error:
+        raise UsageError(_as_typed(error.option, str(error), options)) from None
+    except OSError as error:
+        out = getattr(options, "out", None)
+        where = str(error.filename or "")
+        if out is not None and (error.errno == errno.ENOSPC or where.startswith(str(out))):
+            with writing_to(out):
+                raise
+        said = f"{error.strerror}: {where!r}." if error.strerror and where else str(error)
+        raise UsageError(said) from None
+    except (ValueError, TypeError, IndexError, ImportError) as error:
         raise UsageError(str(error).strip()) from None
+
+
+def _as_typed(option: str, sentence: str, options: argparse.Namespace) -> str:
+    """Return a sentence about an option by the name that it has where the user wrote it."""
+    name = option.removesuffix("s") if option == "schedules" else option
+    known = vars(options)
+    if name in known and (known[name] is not None or known["config"] is None):
+        shown = f"--{name.replace('_', '-')}"
+    else:
+        shown = option if known.get("config") is None else f"{option} in {str(known['config'])!r}"
+    for start in (option, name):
+        if sentence.startswith(f"{start} "):
+            return shown + sentence.removeprefix(start)
+    return f"{shown}: {sentence}"
+
+
+@contextlib.contextmanager
+def notes() -> Iterator[None]:
+    """Show warnings as one line each, without the place in the source that they come from."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"softmargin train: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @contextlib.contextmanager
 def progress_line(config: Any) -> Iterator[Any]:
-    """Show epoch, step and loss while training runs."""
+    """Show epoch, step and loss while training runs: in place, or now and then as a line."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    text = TextColumn("epoch {task.fields[epoch]} of {task.total}, loss {task.fields[loss]:.4f}")
-    columns = text, BarColumn(), TimeRemainingColumn()
-    hidden = not console.is_terminal or int(os.environ.get("RANK", "0")) > 0
-    with Progress(*columns, console=console, disable=hidden, refresh_per_second=4) as bar:
-        task = bar.add_task("training", total=config.epochs, epoch=1, loss=float("nan"))
+    if int(os.environ.get("RANK", "0")) > 0:
+        yield None
+        return
+    told = -EVERY
+
+    def due(every: float) -> bool:
+        nonlocal told
+        if (now := time.monotonic()) - told < every:
+            return False
+        told = now
+        return True
+
+    def text(epoch: int, step: int, loss: Any) -> str:
+        return f"epoch {epoch + 1} of {config.epochs}, step {step}, loss {float(loss):.4f}"
+
+    def line(epoch: int, step: int, loss: Any) -> None:
+        if due(EVERY):
+            print(text(epoch, step, loss), file=sys.stderr, flush=True)
+
+    if not console.is_terminal:
+        yield line
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, refresh_per_second=4) as bar:
+        task = bar.add_task("starting", total=config.epochs)
 
         def tell(epoch: int, step: int, loss: Any) -> None:
-            if step % 50 == 0:
-                bar.update(task, completed=epoch, epoch=epoch + 1, loss=float(loss))
+            if due(0.25):
+                bar.update(task, completed=epoch, description=text(epoch, step, loss))
 
-        yield None if hidden else tell
+        yield tell
 
 
-COMMAND = Command("train one model in a folder that survives anything", TRAIN, declare, run)
+COMMAND = Command("train one model in a folder that is safe to interrupt", TRAIN, declare, run)
 EVALUATE_COMMAND = Command(
     "score a finished run again from its stored logits", EVALUATE, declare_evaluate, run_evaluate
 )

@@ -171,11 +171,11 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
-def _count(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+def _count(name: str, value: Any, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, but got {value!r}.")
     check_count(name, int(value), least)
-    if most is not None and int(value) > most:
+    if int(value) > most:
         raise ValueError(f"{name} must be at most {most}, but got {value}.")
     return int(value)
 
@@ -235,7 +235,7 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("data", "model", "head", "loss", "lr_schedule"), _text),
     **dict.fromkeys(("model_options", "head_options", "loss_options"), _options),
     **dict.fromkeys(("augment", "record"), _flag),
-    **dict.fromkeys(("epochs", "batch"), partial(_count, least=1)),
+    **dict.fromkeys(("epochs", "batch"), partial(_count, least=1, most=10**9)),
     **dict.fromkeys(("momentum", "pollute"), _share),
     **dict.fromkeys(("center", "weight_decay"), _at_least_0),
     "schedules": _texts,
