@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,16 +22,16 @@ FLAGS = ["augment", "record"]
 NUMBERS = ["center", "lr", "momentum", "weight_decay", "clip", "fraction", "pollute"]
 OPTIONAL = ["clip", "fraction"]
 WRONG = {
-    **dict.fromkeys(TEXT, [None, 1, 1.5, True, ["digits"], {"a": 1}, b"digits"]),
-    **dict.fromkeys(OPTIONS, [None, 1, True, "beta", ["beta"], {1: 2}, {"a": object()}]),
-    **dict.fromkeys(COUNTS, [None, 1.5, 2.0, "2", True, [2], {"a": 2}, -1, float("nan")]),
-    **dict.fromkeys(FLAGS, [None, 0, 1, 1.0, "maybe", "true", [True], {}]),
-    **dict.fromkeys(NUMBERS, ["much", True, [0.1], {"a": 0.1}, float("nan"), "inf", -0.1]),
-    "schedules": [None, 1, True, {"beta": "linear"}, [1], [None]],
-    "optimizer": [None, 1, True, "SGD!", ["sgd"]],
-    "precision": [None, 8, 64.0, True, "double", ["32"]],
+    **dict.fromkeys(TEXT, (None, 1, 1.5, True, ["digits"], {"a": 1}, b"digits")),
+    **dict.fromkeys(OPTIONS, (None, 1, True, "beta", ["beta"], {1: 2}, {"a": object()})),
+    **dict.fromkeys(COUNTS, (None, 1.5, 2.0, "2", True, [2], {"a": 2}, -1, float("nan"))),
+    **dict.fromkeys(FLAGS, (None, 0, 1, 1.0, "maybe", "true", [True], {})),
+    **dict.fromkeys(NUMBERS, ("much", True, [0.1], {"a": 0.1}, float("nan"), "inf", -0.1)),
+    "schedules": (None, 1, True, {"beta": "linear"}, [1], [None]),
+    "optimizer": (None, 1, True, "SGD!", ["sgd"]),
+    "precision": (None, 8, 64.0, True, "double", ["32"]),
 }
-WRONG |= {name: [*WRONG[name], None] for name in NUMBERS if name not in OPTIONAL}
+WRONG |= {name: (*WRONG[name], None) for name in NUMBERS if name not in OPTIONAL}
 
 
 def test_every_option_has_a_check_and_a_row_in_the_table() -> None:
@@ -77,9 +78,7 @@ def test_yaml_of_64_bits_trains_in_float64(tmp_path) -> None:
     assert all(value.dtype == torch.float64 for value in state.values() if value.ndim)
 
 
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi")
-)
+BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise("abcdefghi"))
 YAML = {
     "wrong type": ("augment: maybe", "augment in 'a.yaml' must be true or false, but got 'maybe'"),
     "unknown": ("epoch: 3", "epoch in 'a.yaml': every option must be one of"),
