@@ -144,3 +144,10 @@ def test_written_files_have_the_usual_permissions(tmp_path):
     write_file(tmp_path / "ours", "x")
     (tmp_path / "theirs").write_text("x")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "theirs").stat().st_mode
+
+
+def test_the_error_survives_the_way_between_processes(tmp_path):
+    import pickle
+
+    error = DamagedFileError(tmp_path / "x.pt", "it is empty", REMEDY)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -29,7 +29,12 @@ class DamagedFileError(ValueError):
 
     def __init__(self, path: Path, reason: str, remedy: str) -> None:
         """Say which file, what is wrong with it and what to do."""
-        super().__init__(f"{str(path)!r} is damaged: {reason.rstrip('.')}; {remedy.rstrip('.')}.")
+        super().__init__(path, reason, remedy)  # as arguments: workers send errors to each other
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        path, reason, remedy = self.args
+        return f"{str(path)!r} is damaged: {reason.rstrip('.')}; {remedy.rstrip('.')}."
 
 
 def write_file(path: Path, content: str | bytes) -> None:

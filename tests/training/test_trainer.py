@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -98,61 +94,6 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     after = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     before.pop(".lock"), after.pop(".lock")
     assert before == after
-
-
-COMMAND = """
-import sys, torch
-from pathlib import Path
-torch.set_num_threads(1)
-from softmargin.training import TrainingConfig, train
-from tests_training_config import CONFIG
-train(CONFIG, Path(sys.argv[1]), checkpoint_steps=7)
-"""
-
-
-def test_killed_ten_times_it_ends_as_if_never_stopped(tmp_path):
-    """Send kill -9 at random moments, among them while a checkpoint is written."""
-    config = TrainingConfig(**{**CONFIG.as_dict(), "epochs": 60})
-    (tmp_path / "tests_training_config.py").write_text(
-        "from softmargin.training import TrainingConfig\n"
-        f"CONFIG = TrainingConfig.from_dict({config.as_dict()!r})\n"
-    )
-    train(config, tmp_path / "straight", checkpoint_steps=7)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-c", COMMAND, str(tmp_path / "killed")]
-    chance = random.Random(0)
-    kills = in_checkpoint = 0
-    unfinished = tmp_path / "killed" / ".checkpoint.pt.unfinished"
-    while kills < 10:
-        process = subprocess.Popen(command, env=environment)
-        step = RunFolder(tmp_path / "killed")
-        before = _step(step)
-        while process.poll() is None and _step(step) == before:
-            time.sleep(0.002)  # until it has gone on by at least one checkpoint
-        if kills % 2:  # wait for a checkpoint in the making
-            end = time.time() + 1
-            while process.poll() is None and time.time() < end and not unfinished.exists():
-                pass
-            in_checkpoint += unfinished.exists()
-        else:
-            time.sleep(chance.uniform(0.0, 0.15))
-        if process.poll() is not None:
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
-    assert kills >= 5, "the run was too short to be killed"
-    assert in_checkpoint
-    subprocess.run(command, env=environment, check=True)
-    assert_same_run(tmp_path / "straight", tmp_path / "killed")
-
-
-def _step(folder):
-    try:
-        state = folder.load(torch.device("cpu"))
-    except (OSError, EOFError, RuntimeError):  # replaced at this very moment
-        return None
-    return None if state is None else state["step"]
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path):

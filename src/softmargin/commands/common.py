@@ -144,16 +144,6 @@ def _integer(text: str, lowest: int, highest: int) -> int:
     return value
 
 
-def data_set(text: str) -> str:
-    """Read the name of a data set."""
-    from softmargin.data.registry import entry_of
-
-    try:
-        return entry_of(text, "").name
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error).strip()) from None
-
-
 def number(text: str) -> float:
     """Read a finite number."""
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ from typing import Any
 from softmargin.commands.common import (
     Command,
     UsageError,
+    check_out,
     count,
-    data_set,
     folder,
+    progress,
     require_lab,
     seed,
+    writing_to,
 )
 
 TRAIN = """\
@@ -32,7 +36,7 @@ Score a finished run again from its stored logits. The numbers are those that tr
 # option: (kind, help); what is not given comes from --config, or has its default
 GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
     "data": {
-        "data": (data_set, "data set, such as mnist, cifar10, digits, uci/iris"),
+        "data": (str, "data set, such as mnist, cifar10, digits, uci/iris"),
         "fraction": (float, "share of the training set to keep"),
         "pollute": (float, "share of training labels to move to another class"),
     },
@@ -65,6 +69,9 @@ GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
 }
 HEAD_OPTIONS = ("scale", "margin")
 LOSS_OPTIONS = ("beta", "tau", "lam", "gamma", "label_smoothing")
+EVERY = 0.2  # seconds between looks at the loss, which may have to come from a device
+LARGEST_CONFIG = 1 << 16  # bytes
+DEEPEST_CONFIG = 10  # lists and mappings within each other
 SHOWN = ("accuracy", "top_k_accuracy", "nll", "brier", "ece", "mce", "mean_confidence")
 
 
@@ -81,13 +88,19 @@ def declare(parser: argparse.ArgumentParser) -> None:
                 f"--{name.replace('_', '-')}", type=kind, metavar="X", help=text, default=None
             )
         if title == "data":
-            group.add_argument("--augment", action="store_true", default=None, help="crop and flip")
+            group.add_argument(
+                "--augment",
+                action="store_true",
+                default=None,
+                help="crop, and mirror what may be mirrored",
+            )
         if title == "loss":
             group.add_argument(
                 "--schedule",
                 action="append",
                 metavar="SPEC",
-                help="a setting that moves, such as beta=linear:0.1:1:30%%; may be repeated",
+                help="a setting that moves, such as beta=linear:0.1:1:30%% or anneal=l_softmax; "
+                "may be repeated",
             )
     run = parser.add_argument_group("run")
     run.add_argument("--seed", type=seed, default=None, metavar="N", help="seed (default: 0)")
@@ -125,30 +138,48 @@ def configuration(options: argparse.Namespace) -> Any:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
+    """Read a configuration; one that is huge or deep is refused before it is built."""
     import yaml
 
+    from softmargin.training.config import OptionError
+
+    depth = 0
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"config must be a readable YAML file, but got {str(path)!r}: {reason}."
+        with path.open("rb") as file:
+            content = file.read(LARGEST_CONFIG + 1)
+        if len(content) > LARGEST_CONFIG:
+            raise ValueError(f"it has more than {LARGEST_CONFIG} bytes")
+        for event in yaml.parse(content, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError(f"it refers to itself with *{event.anchor}")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST_CONFIG:
+                raise ValueError(f"it is nested more than {DEEPEST_CONFIG} deep")
+        values = yaml.safe_load(content)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise OptionError(
+            "config", f"config must be a readable YAML file, but got {str(path)!r}: {reason}."
         ) from None
     if not isinstance(values, dict):
-        raise ValueError(f"config must hold names and values, but {str(path)!r} does not.")
+        raise OptionError(
+            "config", f"config must hold names and values, but {str(path)!r} does not."
+        )
     return values
 
 
 def run(options: argparse.Namespace) -> None:
     """Train, show progress, print the table of results."""
+    check_out(options.out)
     require_lab()
     from softmargin.training import train
     from softmargin.training.folder import RunFolder
 
-    with mistakes():
+    with mistakes(options):
         config = configuration(options)
         finished = RunFolder(options.out).result() is not None
-        with progress_line(config) as tell:
+        with shown_progress(config.epochs) as tell:
             result = train(
                 config,
                 options.out,
@@ -178,11 +209,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     from softmargin.calibration import CalibrationMetrics
     from softmargin.calibration.predictions import open_predictions
+    from softmargin.training.folder import RunFolder
 
-    with mistakes():
-        path = options.run / "predictions.npz"
-        if not path.exists():
-            raise ValueError(f"RUN must be the folder of a finished run, but got {options.run}.")
+    with mistakes(options):
+        path = RunFolder(options.run).check_predictions()
         with open_predictions(path) as stored:
             metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
             metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
@@ -198,36 +228,58 @@ def print_result(result: dict[str, Any], names: Sequence[str] = SHOWN) -> None:
 
 
 @contextlib.contextmanager
-def mistakes() -> Iterator[None]:
+def mistakes(options: argparse.Namespace) -> Iterator[None]:
     """Turn what the user can put right into one sentence."""
+    from softmargin.training.config import OptionError
+
     try:
         yield
-    except (ValueError, TypeError, IndexError, OSError, ImportError) as error:
+    except OptionError as error:
+        raise UsageError(_as_typed(error.option, str(error), options)) from None
+    except OSError as error:
+        out = getattr(options, "out", None)
+        where = str(error.filename or "")
+        if out is not None and (error.errno == errno.ENOSPC or where.startswith(str(out))):
+            with writing_to(out):
+                raise
+        said = f"{error.strerror}: {where!r}." if error.strerror and where else str(error)
+        raise UsageError(said) from None
+    except (ValueError, TypeError, IndexError, ImportError) as error:
         raise UsageError(str(error).strip()) from None
 
 
-@contextlib.contextmanager
-def progress_line(config: Any) -> Iterator[Any]:
-    """Show epoch, step and loss while training runs."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+def _as_typed(option: str, sentence: str, options: argparse.Namespace) -> str:
+    """Return a sentence about an option by the name that it has where the user wrote it."""
+    name = option.removesuffix("s") if option == "schedules" else option
+    known = vars(options)
+    if name in known and (known[name] is not None or known["config"] is None):
+        shown = f"--{name.replace('_', '-')}"
+    else:
+        shown = option if known.get("config") is None else f"{option} in {str(known['config'])!r}"
+    for start in (option, name):
+        if sentence.startswith(f"{start} "):
+            return shown + sentence.removeprefix(start)
+    return f"{shown}: {sentence}"
 
-    console = Console(stderr=True)
-    text = TextColumn("epoch {task.fields[epoch]} of {task.total}, loss {task.fields[loss]:.4f}")
-    columns = text, BarColumn(), TimeRemainingColumn()
-    hidden = not console.is_terminal or int(os.environ.get("RANK", "0")) > 0
-    with Progress(*columns, console=console, disable=hidden, refresh_per_second=4) as bar:
-        task = bar.add_task("training", total=config.epochs, epoch=1, loss=float("nan"))
+
+@contextlib.contextmanager
+def shown_progress(epochs: int) -> Iterator[Callable[[int, int, Any], None]]:
+    """Show epoch, step and loss while training runs."""
+    with progress(hidden=int(os.environ.get("RANK", "0")) > 0) as show:
+        looked = -EVERY
 
         def tell(epoch: int, step: int, loss: Any) -> None:
-            if step % 50 == 0:
-                bar.update(task, completed=epoch, epoch=epoch + 1, loss=float(loss))
+            nonlocal looked
+            if (now := time.monotonic()) - looked >= EVERY:
+                looked = now
+                text = f"epoch {epoch + 1} of {epochs}, step {step}, loss {float(loss):.4f}"
+                show(epoch, epochs, text)
 
-        yield None if hidden else tell
+        yield tell
 
 
 COMMAND = Command(
-    "train one model in a folder that survives anything", TRAIN, declare, run, resumes=True
+    "train one model in a folder that is safe to interrupt", TRAIN, declare, run, resumes=True
 )
 EVALUATE_COMMAND = Command(
     "score a finished run again from its stored logits", EVALUATE, declare_evaluate, run_evaluate

@@ -67,7 +67,7 @@ class Augment:
 
     Args:
         padding: Zeros on every side before the crop; 0 for no crop.
-        flip: Whether to mirror at random; not for digits.
+        flip: Whether to mirror at random; only where ``Dataset.mirrorable`` says so.
     """
 
     padding: int = 4

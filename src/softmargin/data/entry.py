@@ -54,7 +54,9 @@ class Entry:
     """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``.
 
     ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table. ``group``
-    is the word for all data sets of a collection, and their names start with it.
+    is the word for all data sets of a collection, and their names start with it. ``mirrorable``
+    says that a picture mirrored left to right is still one of its class, as of photographs and not
+    of digits.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Entry:
     bundled: Bundled | None = None
     advice: str = ""
     group: str = ""
+    mirrorable: bool = False
 
     @property
     def stem(self) -> str:

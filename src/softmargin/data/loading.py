@@ -152,7 +152,10 @@ def _read_images(entry: Entry, found: Found, options: Options, provenance: Prove
     _check_classes(entry, parts, found)
     part = len(parts.train) < entry.train or len(parts.test) < entry.test
     names = tuple(parts.class_names)
-    dataset = Dataset(entry.name, parts.train, parts.test, names, provenance, part)
+    dataset = Dataset(
+        *(entry.name, parts.train, parts.test, names, provenance, part),
+        mirrorable=entry.mirrorable,
+    )
     return dataset if parts.is_cut else _cut(dataset, options)
 
 

@@ -88,6 +88,7 @@ IMAGES = (
             sums.FASHION_GZ,
         ),
         31,
+        mirrorable=True,
     ),
     Entry(
         "cifar10",
@@ -110,6 +111,7 @@ IMAGES = (
         ),
         _unpacked(sums.CIFAR10_ARCHIVE),
         170,
+        mirrorable=True,
     ),
     Entry(
         "cifar100",
@@ -126,6 +128,7 @@ IMAGES = (
         ),
         _unpacked(sums.CIFAR100_ARCHIVE),
         169,
+        mirrorable=True,
     ),
     Entry(
         "svhn",
@@ -166,6 +169,7 @@ IMAGES = (
         ),
         tuple(Remote(f"https://cs231n.stanford.edu/{n}", s, n) for n, s in sums.TINY.items()),
         248,
+        mirrorable=True,
     ),
     Entry(
         "imagenet",
@@ -177,6 +181,7 @@ IMAGES = (
         _IMAGENET_LICENCE,
         _folders("imagenet", "ImageNet"),
         advice="put folders train and val, each with one folder per class, into imagenet there",
+        mirrorable=True,
     ),
     Entry(
         "places365",
@@ -188,5 +193,6 @@ IMAGES = (
         "CC BY; the pictures belong to their photographers",
         _folders("places365", "places365_standard"),
         advice="put folders train and val, each with one folder per class, into places365 there",
+        mirrorable=True,
     ),
 )

@@ -112,6 +112,9 @@ class Dataset:
         is_subset: Whether samples of the published set are missing, because the copy on this
             machine is a part or because a fraction was asked for. Figures on it are not
             comparable with published ones.
+        mirrorable: Whether a picture mirrored left to right is still one of its class, so that
+            augmentation may mirror it. Photographs are, digits are not; data of your own are not
+            unless you say so.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Dataset:
     class_names: tuple[str, ...]
     provenance: Provenance
     is_subset: bool = False
+    mirrorable: bool = False
 
     @property
     def num_classes(self) -> int:

@@ -16,6 +16,7 @@ from softmargin.models.fcnn import FCNN, MLP
 from softmargin.models.mobilenet import MobileNetV1
 from softmargin.models.registry import ALIASES, MODELS, build, find
 from softmargin.models.resnet import ResNet, ResNet18, ResNet34, ResNet50, ResNeXt50, SmallResNet
+from softmargin.models.synchronized import SynchronizedBatchNorm, synchronize_batch_norm
 from softmargin.models.vgg import VGG16, VGG16Mod
 from softmargin.models.wide_resnet import WideResNet
 
@@ -36,11 +37,13 @@ __all__ = [
     "ResNet34",
     "ResNet50",
     "SmallResNet",
+    "SynchronizedBatchNorm",
     "VGG16Mod",
     "WideResNet",
     "build",
     "find",
     "has_batch_norm",
     "parameter_count",
+    "synchronize_batch_norm",
     "to_channels_last",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -16,7 +17,11 @@ class FeatureNetwork(nn.Module):
 
     Attributes:
         out_features: size D of a feature vector, what a head takes as ``in_features``.
+        channels_last: whether its convolutions run faster with their channels last, as measured in
+            docs/models.md.
     """
+
+    channels_last: ClassVar[bool] = False
 
     def __init__(self, layers: Mapping[str, nn.Module], out_features: int) -> None:
         """Take the layers in their order; their names become those of the parameters."""

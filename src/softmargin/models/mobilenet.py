@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import nn
 
 from softmargin.functional._checks import check_number
@@ -50,6 +52,8 @@ class MobileNetV1(ImageNetwork):
         Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile Vision
         Applications", 2017.
     """
+
+    channels_last: ClassVar[bool] = True
 
     def __init__(
         self, in_channels: int = 3, *, images: str = "small", width_multiplier: float = 1.0

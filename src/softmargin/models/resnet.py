@@ -7,6 +7,7 @@ once their last layer, ``fc``, is taken out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import nn
 
@@ -40,6 +41,8 @@ class ResNet(ImageNetwork):
     Reference:
         He et al., "Deep Residual Learning for Image Recognition", CVPR 2016.
     """
+
+    channels_last: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Training: one model, in a folder that survives anything, or thousands of small ones at once."""
+"""Training: one model, in a folder that is safe to interrupt, or many small ones at once."""
 
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble import EnsembleResult, Fold, train_together

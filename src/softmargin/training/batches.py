@@ -81,7 +81,7 @@ class Batches:
         """Yield this process's samples in the order of the split, in large batches."""
         size = max(self.batch, 1000)
         numbers = torch.arange(self.rank, len(self.split), self.world)
-        for chosen in torch.split(numbers, size):
+        for chosen in torch.split(numbers, size) if len(numbers) else ():
             x, y = self.split.batch(chosen)
             yield self.prepared(x), y.to(self.device)
 

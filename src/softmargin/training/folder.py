@@ -1,21 +1,25 @@
-"""A run's folder: what is in it is whole at every moment, whatever happens to the process.
+"""A run's folder: consistent at every moment, whatever happens to the process.
 
+- ``checkpoint.pt``: everything needed to go on, the metrics of all epochs among it. It is what
+  counts: the files that follow from it are written after it, and again when a run goes on.
 - ``config.json``: the frozen configuration; a run that goes on must have the same one.
-- ``metrics.jsonl``: one line per epoch.
-- ``checkpoint.pt``: everything needed to go on, replaced atomically.
+- ``metrics.jsonl``: one line per epoch, for other programs.
+- ``confidence/``: every training sample's confidence by epoch, where it is recorded.
 - ``predictions.npz``: logits and labels of the test set, once the run is finished.
 - ``result.json``: the final metrics; while it is there, the run is not run again.
 - ``environment.json``: versions, machine and commit of the last process that worked here.
+
+Each is replaced in one piece and has a checksum, except ``metrics.jsonl``, which is never read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,20 @@ import torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from softmargin.training.config import TrainingConfig
+from softmargin._files import (
+    DamagedFileError,
+    read_json,
+    read_sealed,
+    seal,
+    write_file,
+    write_json,
+)
+from softmargin.training.config import OptionError, TrainingConfig
+
+LOCK = ".lock"
+START_AGAIN = "delete it and run the same command again, which then trains from the start"
+RUN_AGAIN = "delete it and run the same command again"
+PREDICT_AGAIN = "delete it and result.json, and run the same train command again"
 
 
 class RunFolder:
@@ -37,94 +54,147 @@ class RunFolder:
 
     @contextmanager
     def locked(self, *, wait: bool = False) -> Iterator[None]:
-        """Hold the folder; where another process does, wait for it or refuse."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock")
+        """Hold the folder; where another process does, wait for it or refuse.
+
+        Where nothing is written into it, nothing is left of it that was not there before.
+        """
+        made = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        lock = FileLock(self.path / LOCK)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            known = (self.path / LOCK).exists()
             lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
-            raise ValueError(
-                f"out must be a folder that no other run is working in, but got {str(self.path)!r}."
+            found = str(self.path)
+            raise OptionError(
+                "out", f"out must be a folder that no other run is working in, but got {found!r}."
+            ) from None
+        except OSError as error:
+            raise OptionError(
+                "out",
+                f"out must be a folder that can be written to, but {str(self.path)!r} is not: "
+                f"{error.strerror or error}.",
             ) from None
         try:
             yield
         finally:
+            if not known and [each.name for each in self.path.iterdir()] == [LOCK]:
+                (self.path / LOCK).unlink()
+                with contextlib.suppress(OSError):  # another process has begun something there
+                    for each in made:
+                        each.rmdir()
             lock.release()
+
+    def clean(self) -> None:
+        """Remove what a killed process has left unfinished; only for who holds the folder."""
+        for path in self.path.rglob(".*.unfinished"):
+            path.unlink(missing_ok=True)
 
     def freeze(self, config: TrainingConfig) -> None:
         """Keep the configuration and the environment."""
         self.save_environment()
-        self.write("config.json", json.dumps(config.as_dict(), indent=1))
+        write_json(self.path / "config.json", config.as_dict())
 
     def check(self, config: TrainingConfig) -> None:
         """Refuse a configuration that differs from the one kept, if there is one."""
-        if not (self.path / "config.json").exists():
-            return
         known = self.config()
-        if changed := known.difference(config):
-            name = changed[0]
-            raise ValueError(
-                f"{', '.join(changed)} must be as when the run in {str(self.path)!r} began, "
-                f"{name} {known.as_dict()[name]!r}, but got {config.as_dict()[name]!r}."
-            )
+        if known is None:
+            if (self.path / "result.json").exists():
+                raise OptionError(
+                    "out",
+                    "out must be a new folder or one with the run of this configuration, but "
+                    f"{str(self.path)!r} has a result.json and nothing that says of what.",
+                )
+            return
+        before, now = _flat(known), _flat(config)
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        if not changed:
+            return
+        names = [name for _, name in changed]
+        was = f"{names[0]} {before[changed[0]]!r}" if changed[0] in before else "without it"
+        given = repr(now[changed[0]]) if changed[0] in now else "nothing"
+        text = f"{names[0]} must be as when the run in {str(self.path)!r} began, {was}, "
+        text += f"but got {given}"
+        if names[1:]:
+            text += f"; so must {', '.join(names[1:])}"
+        raise OptionError(names[0], f"{text}.")
 
-    def config(self) -> TrainingConfig:
-        """Return the configuration kept."""
-        return TrainingConfig.from_dict(self._json("config.json"))
+    def config(self) -> TrainingConfig | None:
+        """Return the configuration kept, None where there is none yet."""
+        path = self.path / "config.json"
+        if path.exists():
+            try:
+                return TrainingConfig.from_dict(read_json(path, RUN_AGAIN))
+            except OptionError as error:
+                raise DamagedFileError(path, str(error), RUN_AGAIN) from None
+        state = self.load(torch.device("cpu"))
+        return None if state is None else TrainingConfig.from_dict(state.get("config", {}))
 
     def result(self) -> dict[str, Any] | None:
         """Return the final metrics, or None while the run is not finished."""
-        if not (self.path / "result.json").exists():
-            return None
-        result: dict[str, Any] = self._json("result.json")
-        return result
+        path = self.path / "result.json"
+        return read_json(path, RUN_AGAIN) if path.exists() else None
+
+    def save_result(self, result: dict[str, Any]) -> None:
+        """Keep the final metrics, which ends the run."""
+        write_json(self.path / "result.json", result)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return the metrics of all epochs so far."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines]
+        """Return the metrics of all epochs that are in the checkpoint."""
+        state = self.load(torch.device("cpu"))
+        return [] if state is None else list(state["metrics"])
 
-    def keep_metrics(self, epochs: int) -> None:
-        """Drop what was written after the checkpoint that training goes on from."""
-        path = self.path / "metrics.jsonl"
-        if path.exists():
-            lines = path.read_bytes().split(b"\n")[:epochs]
-            self.write("metrics.jsonl", b"".join(line + b"\n" for line in lines))
-
-    def append(self, metrics: dict[str, Any]) -> None:
-        """Add the metrics of one epoch."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(metrics) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+    def save_metrics(self, epochs: Sequence[dict[str, Any]]) -> None:
+        """Write the metrics of all epochs for other programs."""
+        self.write("metrics.jsonl", "".join(f"{json.dumps(each)}\n" for each in epochs))
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        self.write("checkpoint.pt", buffer.getvalue())
+        self.write("checkpoint.pt", seal(buffer.getvalue()))
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
         """Return the checkpoint, or None where there is none. It can hold no code."""
         path = self.path / "checkpoint.pt"
         if not path.exists():
             return None
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        content = read_sealed(path, START_AGAIN)
+        try:
+            state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        except Exception:  # whatever a mutilated archive makes of its reader
+            raise DamagedFileError(path, "it is no whole checkpoint", START_AGAIN) from None
+        if not isinstance(state, dict):
+            raise DamagedFileError(path, "it holds no names and values", START_AGAIN)
         return state
 
     def save_predictions(self, logits: Tensor, labels: Tensor) -> None:
         """Keep the logits and labels of the test set, for ``softmargin calibrate`` too."""
         buffer = io.BytesIO()
         np.savez(buffer, logits=logits.float().cpu().numpy(), labels=labels.cpu().numpy())
-        self.write("predictions.npz", buffer.getvalue())
+        self.write("predictions.npz", seal(buffer.getvalue()))
+
+    def check_predictions(self) -> Path:
+        """Return the file of predictions, refusing one that is missing or damaged."""
+        path = self.path / "predictions.npz"
+        if not path.exists():
+            raise ValueError(
+                f"RUN must be the folder of a finished run, but got {str(self.path)!r}."
+            )
+        content = read_sealed(path, PREDICT_AGAIN)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                _ = stored["logits"].shape, stored["labels"].shape
+        except Exception:
+            raise DamagedFileError(path, "it is no whole archive", PREDICT_AGAIN) from None
+        return path
 
     def save_confidence(self, epoch: int, confidence: Tensor) -> None:
         """Keep every training sample's confidence after an epoch, in float16."""
         buffer = io.BytesIO()
         np.save(buffer, confidence.half().cpu().numpy())
         (self.path / "confidence").mkdir(exist_ok=True)
-        self.write(f"confidence/{epoch:04d}.npy", buffer.getvalue())
+        self.write(f"confidence/{epoch:04d}.npy", seal(buffer.getvalue()))
 
     def save_environment(self) -> None:
         """Note versions, machine and commit."""
@@ -138,29 +208,22 @@ class RunFolder:
             "threads": torch.get_num_threads(),
             "commit": _commit(),
         }
-        self.write("environment.json", json.dumps(content, indent=1))
+        write_json(self.path / "environment.json", content)
 
     def write(self, name: str, content: str | bytes) -> None:
         """Write a file so that it is there whole or not at all, even after a power cut."""
-        target = self.path / name
-        unfinished = target.with_name(f".{target.name}.unfinished")
-        try:
-            with unfinished.open("wb") as file:
-                file.write(content if isinstance(content, bytes) else content.encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:  # such as a full disk: at least give back what this has taken
-            unfinished.unlink(missing_ok=True)
-            raise
-        unfinished.replace(target)
+        write_file(self.path / name, content)
 
-    def _json(self, name: str) -> Any:
-        try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"RUN must be a folder with a readable {name}, but got {str(self.path)!r}: {error}."
-            ) from None
+
+def _flat(config: TrainingConfig) -> dict[tuple[str, str], Any]:
+    """Return the options by group and name, those of parts one by one."""
+    flat: dict[tuple[str, str], Any] = {}
+    for name, value in config.as_dict().items():
+        if isinstance(value, dict):
+            flat |= {(name, key): each for key, each in value.items()}
+        else:
+            flat["", name] = value
+    return flat
 
 
 def _commit() -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +15,14 @@ from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
 from softmargin.losses import LogitLoss
 from softmargin.schedules import Schedule, Schedules
+from softmargin.training.config import OptionError, naming
+
+ANNEALING: Mapping[str, tuple[str, Callable[[nn.Module], Schedule]]] = {
+    "l_softmax": ("anneal", schedules.l_softmax_annealing),
+    "a_softmax": ("anneal", schedules.a_softmax_annealing),
+    "lgm": ("margin", schedules.lgm_annealing),
+}
+"""Published annealing, with its authors' numbers: the setting of the head that it moves."""
 
 KINDS = {
     "constant": (schedules.Constant, 1),
@@ -37,14 +45,20 @@ def _find(what: str, name: str, entries: Sequence[catalogue.Entry], suffix: str)
     if wanted in known:
         return known[wanted]
     close = get_close_matches(wanted, known, n=3, cutoff=0.5) or list(known)
-    raise ValueError(f"{what} must be a name such as {', '.join(close)}, but got {name!r}.")
+    raise OptionError(what, f"{what} must be a name such as {', '.join(close)}, but got {name!r}.")
 
 
-def _checked_options(what: str, module: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = list(inspect.signature(module).parameters)
+def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> Any:
+    """Return a part; a mistake in an option is named by it."""
+    allowed = list(inspect.signature(module).parameters)[len(sizes) :]
     for name in options:
-        check_choice(f"an option of {what} {module.__name__}", name, allowed)
-    return dict(options)
+        with naming(name):
+            check_choice(f"an option of {what} {module.__name__}", name, allowed)
+    try:
+        return module(*sizes, **options)
+    except (TypeError, ValueError, RuntimeError) as error:
+        blamed = str(error).split(" ", 1)[0]  # every check begins with the argument's name
+        raise OptionError(blamed if blamed in options else what, str(error)) from None
 
 
 def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
@@ -56,15 +70,14 @@ def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
         GradientDecayLoss(beta=5, tau=1.0, floored=False)
     """
     module = _find("loss", name, catalogue.LOSSES, "Loss")
-    loss: LogitLoss = module(**_checked_options("loss", module, options))
+    loss: LogitLoss = _made("loss", module, options)
     return loss
 
 
 def make_head(name: str, in_features: int, num_classes: int, options: Mapping[str, Any]) -> Head:
     """Return the head of that name."""
     module = _find("head", name, catalogue.HEADS, "Head")
-    options = _checked_options("head", module, options)
-    head: Head = module(in_features, num_classes, **options)
+    head: Head = _made("head", module, options, in_features, num_classes)
     return head
 
 
@@ -79,33 +92,56 @@ def make_schedules(specs: Sequence[str], loss: nn.Module, head: nn.Module, total
     A text is a setting, a kind (constant, linear, geometric, cosine), its start and end, and its
     length in steps or as a share of all steps. The setting is the loss's if it has one of that
     name, otherwise the head's; ``head.margin`` and ``loss.margin`` say which.
+
+    Published annealing goes by name, step by step with its authors' numbers:
+    ``"anneal=l_softmax"``, ``"anneal=a_softmax"`` and ``"margin=lgm"``, always of the head.
+
+    Example:
+        >>> from softmargin.heads import LSoftmaxHead
+        >>> from softmargin.losses import GradientDecayLoss
+        >>> from softmargin.training.parts import make_schedules
+        >>> head = LSoftmaxHead(8, 3)
+        >>> schedules = make_schedules(["anneal=l_softmax"], GradientDecayLoss(), head, total=100)
+        >>> float(head.anneal)
+        1000.0
     """
-    made: list[Schedule] = []
-    for spec in specs:
-        name, _, rest = spec.partition("=")
-        kind, *numbers = rest.split(":")
-        owner, _, attribute = name.rpartition(".")
-        if owner not in ("", "loss", "head") or not attribute or not rest:
-            raise ValueError(f"schedule must look like beta=linear:0.1:1:30%, but got {spec!r}.")
-        check_choice("the kind of a schedule", kind, KINDS)
+    with naming("schedules"):
+        return Schedules([_schedule(spec, loss, head, total) for spec in specs])
+
+
+def _schedule(spec: str, loss: nn.Module, head: nn.Module, total: int) -> Schedule:
+    name, _, rest = spec.partition("=")
+    kind, *numbers = rest.split(":")
+    owner, _, attribute = name.rpartition(".")
+    if owner not in ("", "loss", "head") or not attribute or not rest:
+        raise ValueError(f"schedule must look like beta=linear:0.1:1:30%, but got {spec!r}.")
+    check_choice("the kind of a schedule", kind, [*KINDS, *ANNEALING])
+    on_head = not hasattr(loss, attribute) and hasattr(head, attribute)
+    module = head if owner == "head" or (not owner and on_head) else loss
+    try:
+        if kind in ANNEALING:
+            setting, annealing = ANNEALING[kind]
+            if attribute != setting or owner == "loss" or numbers:
+                raise ValueError(f"schedule must be {setting}={kind}, but got {spec!r}.")
+            return annealing(head)
         make, count = KINDS[kind]
-        try:
-            if len(numbers) != count:
-                raise ValueError
-            values: list[Any] = [float(number) for number in numbers[:2]]
-            values += [_steps(number, total) for number in numbers[2:]]
-        except ValueError:
-            raise ValueError(
-                f"schedule must have {count} numbers after {kind}, as in beta=linear:0.1:1:30%, "
-                f"but got {spec!r}."
-            ) from None
-        on_head = not hasattr(loss, attribute) and hasattr(head, attribute)
-        module = head if owner == "head" or (not owner and on_head) else loss
-        try:
-            made.append(make(module, attribute, *values))
-        except AttributeError as error:  # it names the attributes that there are
-            raise ValueError(f"schedule {spec!r}: {error}") from None
-    return Schedules(made)
+        made: Schedule = make(module, attribute, *_numbers(spec, kind, numbers, count, total))
+        return made
+    except AttributeError as error:  # it names the attributes that there are
+        raise ValueError(f"schedule {spec!r}: {error}") from None
+
+
+def _numbers(spec: str, kind: str, numbers: Sequence[str], count: int, total: int) -> list[Any]:
+    try:
+        if len(numbers) != count:
+            raise ValueError
+        values: list[Any] = [float(number) for number in numbers[:2]]
+        return values + [_steps(number, total) for number in numbers[2:]]
+    except ValueError:
+        raise ValueError(
+            f"schedule must have {count} numbers after {kind}, as in beta=linear:0.1:1:30%, "
+            f"but got {spec!r}."
+        ) from None
 
 
 def _steps(text: str, total: int) -> int:

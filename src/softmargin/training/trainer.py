@@ -7,10 +7,8 @@ would hide.
 
 from __future__ import annotations
 
-import json
-import os
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,24 +19,27 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from softmargin import data, models
+from softmargin._files import DamagedFileError
 from softmargin.calibration import CalibrationMetrics
-from softmargin.center import CenterLoss
-from softmargin.data.registry import entry_of
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads._distributed import gathered
 from softmargin.training.batches import Batches, statistics
-from softmargin.training.config import TrainingConfig
-from softmargin.training.folder import RunFolder
+from softmargin.training.config import OptionError, TrainingConfig, naming
+from softmargin.training.folder import START_AGAIN, RunFolder
+from softmargin.training.objective import Objective
 from softmargin.training.parts import make_center, make_head, make_loss, make_schedules
+from softmargin.training.processes import find_device, processes
 from softmargin.training.rates import learning_rate
+
+__all__ = ["Progress", "Trainer", "find_device", "train"]
 
 Progress = Callable[[int, int, float], None]
 """(epoch, step, loss), called after every step."""
 
-# where convolutions run faster with their channels last (measured in docs/models.md)
-CHANNELS_LAST = ("small_resnet", "resnet", "resnext", "mobilenet")
 AUTOCAST = {"bf16": torch.bfloat16, "16": torch.float16}
+PARTS = ("model", "loss", "optimizer", "schedules", "scaler")
+OPTIONAL_PARTS = ("center", "recorder")
 
 
 def train(
@@ -66,81 +67,20 @@ def train(
         The final metrics of the test set.
     """
     folder = RunFolder(out)
-    with processes() as (rank, world):
+    make_writer = _writer() if tensorboard else None
+    with processes(find_device(device)) as (rank, world):
         if rank > 0:
             return Trainer(config, folder, device, rank, world, dataset).run(None, progress)
         with folder.locked():
-            writer = _writer(out) if tensorboard else None
             folder.check(config)
             if (result := folder.result()) is not None and world == 1:
                 return result
             trainer = Trainer(config, folder, device, rank, world, dataset)
-            trainer.writer = writer
+            folder.clean()
             folder.freeze(config)  # only now: what could not be built must not be frozen
+            if make_writer is not None:
+                trainer.writer = make_writer(str(out / "tensorboard"))
             return trainer.run(checkpoint_steps, progress)
-
-
-@contextmanager
-def processes() -> Iterator[tuple[int, int]]:
-    """Join the other processes that a launcher such as ``torchrun`` has started, if any."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1 or dist.is_initialized():
-        yield (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        return
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    try:
-        yield dist.get_rank(), dist.get_world_size()
-    finally:
-        dist.destroy_process_group()
-
-
-def find_device(name: str) -> torch.device:
-    """Return the device of that name; ``"auto"`` is an accelerator if there is one."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(
-            f"device must be auto, cpu, or one that is here, but got {name!r}: {reason}."
-        ) from None
-    return device
-
-
-class Objective(nn.Module):
-    """The model with its loss: what a step computes, as one module that processes can share."""
-
-    def __init__(
-        self,
-        model: models.Classifier,
-        loss: nn.Module,
-        center: CenterLoss | None,
-        *,
-        recorded: bool,
-    ) -> None:
-        """Keep the parts."""
-        super().__init__()
-        self.model, self.loss, self.center, self.recorded = model, loss, center, recorded
-
-    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss, and the logits to record: those of inference, if any are recorded."""
-        features = self.model.features(x)
-        head = self.model.head
-        logits = head(features, y)
-        loss = self.loss(logits, y)
-        added = head.added_loss(features, y)
-        if added is not None:
-            loss = loss + added
-        if self.center is not None:
-            loss = loss + self.center(features, y)
-        if self.recorded and head.needs_target:
-            with torch.no_grad():
-                logits = head.inference_logits(features)
-        return loss, logits.detach()
 
 
 class Trainer:
@@ -159,27 +99,26 @@ class Trainer:
         self.config, self.folder, self.rank, self.world = config, folder, rank, world
         self.device = find_device(device)
         self.dataset = dataset = _prepared_data(config, dataset)
-        if config.batch > len(dataset.train):
-            raise ValueError(
-                f"batch must be at most the {len(dataset.train)} training samples, "
-                f"but got {config.batch}."
-            )
+        shape = dataset.train.batch(torch.arange(1))[0].shape[1:]
+        _check_data(config, dataset, shape, world)
         normalize = statistics(dataset.train)
-        augment = data.Augment(flip="mnist" not in config.data) if config.augment else None
+        augment = data.Augment(flip=dataset.mirrorable) if config.augment else None
         dtype = torch.float64 if config.precision == "64" else torch.float32
         where: Any = {"device": self.device, "dtype": dtype, "rank": rank, "world": world}
         seed, batch = config.seed, config.batch
         self.batches = Batches(dataset.train, normalize, batch, seed=seed, augment=augment, **where)
         self.held_out = Batches(dataset.test, normalize, batch, **where)
         torch.manual_seed(seed)
-        shape = dataset.train.batch(torch.arange(1))[0].shape[1:]
-        network = models.build(config.model, shape, **config.model_options)
+        with naming("model", "name"):
+            network = models.build(config.model, shape, **config.model_options)
         head = make_head(
             config.head, network.out_features, dataset.num_classes, config.head_options
         )
         self.model = models.Classifier(network, head).to(self.device, dtype)
-        if models.find(config.model).startswith(CHANNELS_LAST):
+        if network.channels_last:
             models.to_channels_last(self.model)
+        if world > 1:
+            models.synchronize_batch_norm(self.model, self.device)
         self.loss = make_loss(config.loss, config.loss_options).to(self.device)
         self.center = make_center(config.center, network.out_features, dataset.num_classes)
         if self.center is not None:
@@ -187,11 +126,13 @@ class Trainer:
         self.objective = Objective(self.model, self.loss, self.center, recorded=config.record)
         self.total = config.epochs * len(self.batches)
         self.schedules = make_schedules(config.schedules, self.loss, head, self.total)
-        self.rate = learning_rate(config.lr_schedule, config.lr, self.total)
+        with naming("lr_schedule"):
+            self.rate = learning_rate(config.lr_schedule, config.lr, self.total)
         self.optimizer = _optimizer(config, [*self.model.parameters(), *self.loss.parameters()])
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.precision == "16")
         self.step = 0
-        self.latest: dict[str, Any] = {}
+        self.history: list[dict[str, Any]] = []  # the metrics of every epoch
+        self.threads = [torch.get_num_threads()]  # that steps were taken with
         self.writer: Any = None
         self.recorder = ConfidenceRecorder(len(dataset.train)) if config.record else None
 
@@ -206,16 +147,11 @@ class Trainer:
         while self.step < self.total:
             epoch = self.step // steps
             self.one_epoch(objective, epoch, checkpoint_steps, progress)
-            self.latest = {"epoch": epoch + 1, "step": self.step, **self.evaluate()}
+            self.history.append({"epoch": epoch + 1, "step": self.step, **self.evaluate()})
             if self.rank == 0:
-                if self.recorder is not None:
-                    self.folder.save_confidence(epoch + 1, self.recorder.confidence[-1])
-                self.folder.append(self.latest)
-                if self.writer is not None:
-                    for name, value in self.latest.items():
-                        self.writer.add_scalar(name, value, epoch + 1)
-                    self.writer.flush()
-                self.save(epochs=epoch + 1)
+                self.show(self.history[-1])
+                self.save()
+                self.publish(epoch + 1)
         return self.finish()
 
     def one_epoch(
@@ -232,8 +168,10 @@ class Trainer:
             value = self.one_step(objective, x, y, chosen)
             if progress is not None:
                 progress(epoch, self.step, value)
-            if checkpoint_steps and self.step % checkpoint_steps == 0 and self.rank == 0:
-                self.save(epochs=epoch)
+            # not after the last step: the checkpoint of an epoch holds its evaluation, too
+            due = checkpoint_steps is not None and self.step % checkpoint_steps == 0
+            if due and self.step % len(self.batches) and self.rank == 0:
+                self.save()
         if self.recorder is not None:
             self.recorder.end_epoch()
 
@@ -283,19 +221,32 @@ class Trainer:
             metrics = metrics.all_reduce()
         return {each.name: each.value for each in metrics.compute().estimates()}
 
-    def save(self, epochs: int) -> None:
-        """Write a checkpoint; ``epochs`` have their metrics written."""
+    def show(self, metrics: dict[str, Any]) -> None:
+        """Hand the metrics of an epoch to TensorBoard."""
+        if self.writer is not None:
+            for name, value in metrics.items():
+                self.writer.add_scalar(name, value, metrics["epoch"])
+            self.writer.flush()
+
+    def publish(self, *epochs: int) -> None:
+        """Write what follows from the checkpoint: the metrics, and confidences of some epochs."""
+        self.folder.save_metrics(self.history)
+        if self.recorder is not None and epochs:
+            recorded = self.recorder.confidence
+            for epoch in epochs:
+                self.folder.save_confidence(epoch, recorded[epoch - 1])
+
+    def save(self) -> None:
+        """Write a checkpoint, which alone says how far the run is."""
         state = {
+            "config": self.config.as_dict(),
             "step": self.step,
-            "epochs": epochs,
-            "model": self.model.state_dict(),
-            "loss": self.loss.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "schedules": self.schedules.state_dict(),
-            "scaler": self.scaler.state_dict(),
+            "metrics": self.history,
+            "threads": self.threads,
             "random": torch.get_rng_state(),
+            **{part: getattr(self, part).state_dict() for part in PARTS},
         }
-        for part in ("center", "recorder"):
+        for part in OPTIONAL_PARTS:
             if (module := getattr(self, part)) is not None:
                 state[part] = module.state_dict()
         self.folder.save(state)
@@ -305,21 +256,31 @@ class Trainer:
         state = self.folder.load(self.device)
         if state is None:
             if self.rank == 0:
-                self.folder.keep_metrics(0)
+                (self.folder.path / "metrics.jsonl").unlink(missing_ok=True)
             return
-        self.step = state["step"]
-        for part in ("model", "loss", "optimizer", "schedules", "scaler"):
-            getattr(self, part).load_state_dict(state[part])
-        for part in ("center", "recorder"):
-            if part in state:
+        try:
+            used = [part for part in OPTIONAL_PARTS if getattr(self, part) is not None]
+            for part in (*PARTS, *used):
                 getattr(self, part).load_state_dict(state[part])
-        torch.set_rng_state(state["random"].cpu())
+            self.step, self.history = int(state["step"]), list(state["metrics"])
+            self.threads = sorted({*state["threads"], *self.threads})
+            torch.set_rng_state(state["random"].cpu())
+        except (KeyError, TypeError, ValueError, RuntimeError):
+            path = self.folder.path / "checkpoint.pt"
+            raise DamagedFileError(path, "it is not of this model and data", START_AGAIN) from None
         if self.rank == 0:
-            self.folder.keep_metrics(state["epochs"])
+            if self.threads != state["threads"] and self.device.type == "cpu":
+                warnings.warn(
+                    f"this run was begun with {_counted(state['threads'][0], 'thread')} and goes "
+                    f"on with {torch.get_num_threads()}: its numbers will differ in their last "
+                    "digits from those of a run with one number of threads.",
+                    stacklevel=2,
+                )
+            self.publish(*range(1, len(self.history) + 1))
 
     def finish(self) -> dict[str, Any]:
         """Write the test set's logits and the final metrics."""
-        result = self.latest or self.folder.metrics()[-1]
+        result = self.history[-1]
         if self.rank == 0:
             whole = Batches(
                 self.dataset.test,
@@ -331,27 +292,50 @@ class Trainer:
             parts = list(self.logits(whole))
             logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
             self.folder.save_predictions(logits, labels)
-            self.folder.write("result.json", json.dumps(result, indent=1))
+            self.folder.save_result(result)
         if self.world > 1:
             dist.barrier()  # nobody leaves while another still works
         return result
 
 
-def _writer(out: Path) -> Any:
+def _writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ImportError(
             "tensorboard needs the package tensorboard, which is missing: pip install tensorboard."
         ) from None
-    return SummaryWriter(str(out / "tensorboard"))
+    return SummaryWriter
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _check_data(
+    config: TrainingConfig, dataset: data.Dataset, shape: torch.Size, world: int
+) -> None:
+    """Refuse what does not go with the data."""
+    if config.augment and len(shape) != 3:
+        raise OptionError(
+            "augment", f"augment must be left out for {dataset.name}, which holds no pictures."
+        )
+    if not world <= config.batch <= len(dataset.train):
+        least = f"at least the {world} processes and " if config.batch < world else ""
+        raise OptionError(
+            "batch",
+            f"batch must be {least}at most the {len(dataset.train)} training samples, "
+            f"but got {config.batch}.",
+        )
 
 
 def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data.Dataset:
     """Return the data with what the configuration takes away or spoils."""
     if dataset is None:
-        entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
-    found = data.load(config.data, seed=config.seed) if dataset is None else dataset
+        with naming("data", "name"):
+            found = data.load(config.data, seed=config.seed)
+    else:
+        found = dataset
     if config.fraction is not None:
         found = found.subset(config.fraction, config.seed)
     if config.pollute:

@@ -110,7 +110,8 @@ def made_up(name: str, count: int) -> Dataset:
     y = torch.arange(count) % entry.num_classes
     classes = tuple(str(number) for number in range(entry.num_classes))
     split = Split(x, y)
-    return Dataset(name, split, split, classes, Provenance("made up", ""), is_subset=True)
+    source = Provenance("made up", "")
+    return Dataset(name, split, split, classes, source, True, mirrorable=entry.mirrorable)
 
 
 def _samples(cell: dict[str, dict[str, int]]) -> int:

@@ -50,6 +50,7 @@ def load_part(name: str, part: Mapping[str, int], seed: int = 0) -> Images:
     whole = Dataset(
         *(dataset.name, train, test, dataset.class_names, dataset.provenance),
         is_subset=dataset.is_subset or bool(part),
+        mirrorable=dataset.mirrorable,
     )
     return Images(whole, held_out)
 
@@ -81,4 +82,5 @@ def as_trained(dataset: Dataset, config: TrainingConfig) -> Dataset:
     return Dataset(
         *(dataset.name, train, dataset.test, dataset.class_names, dataset.provenance),
         is_subset=dataset.is_subset,
+        mirrorable=dataset.mirrorable,
     )

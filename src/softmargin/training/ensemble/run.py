@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from softmargin import data
+from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin.data.registry import entry_of
 from softmargin.functional._checks import check_count, check_number
 from softmargin.training.batches import Batches, statistics
@@ -31,7 +31,7 @@ from softmargin.training.ensemble.members import (
     pool,
 )
 from softmargin.training.ensemble.result import EnsembleResult
-from softmargin.training.folder import RunFolder
+from softmargin.training.folder import START_AGAIN, RunFolder
 
 Progress = Callable[[int, int], None]
 """(model-epochs done, of how many), called after every epoch of every part."""
@@ -39,6 +39,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[int, dict[int, dict[str, float]]], None]
 """(epoch, scores by name of every model of a part by its number), called as they come in."""
 
+ANEW = "delete the folder, or name another one, to begin anew"
 SAVE_EVERY = 20.0  # seconds between checkpoints
 WORTH_TWO = 8e6  # multiplications of a step, below which two threads get in each other's way
 MODELS = 400  # of one part: more would not fit the cache, and cost more each
@@ -189,12 +190,12 @@ def _check_folder(
         "folds": digest.hexdigest(),
         "parts": parts,
     }
-    text = json.dumps(content, indent=1)
     path = folder.path / "ensemble.json"
+    folder.clean()
     if not path.exists():
         folder.save_environment()
-        folder.write("ensemble.json", text)
-    elif path.read_text(encoding="utf-8") != text:
+        write_json(path, content)
+    elif read_json(path, ANEW) != content:
         raise ValueError(
             "out must be a new folder, or one in which the same models were begun in as many "
             f"parts, but got {str(folder.path)!r}."
@@ -247,7 +248,12 @@ class _Job:
             folder.path.mkdir(exist_ok=True)
             state = folder.load(torch.device("cpu"))
             if state is not None:
-                part.load_state_dict(state)
+                try:
+                    part.load_state_dict(state)
+                except (KeyError, TypeError, ValueError, RuntimeError):
+                    path = folder.path / "checkpoint.pt"
+                    why = "it is not of these models"
+                    raise DamagedFileError(path, why, START_AGAIN) from None
                 self.count(part, part.epoch)
         saved = time.monotonic()
         while part.epoch < part.config.epochs:

@@ -1,0 +1,148 @@
+"""What ``softmargin train`` says, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from softmargin import _progress
+from softmargin.cli import main
+from softmargin.commands import train as command
+from softmargin.training import RunFolder, TrainingConfig, train
+
+SMALL = ["train", "--data", "iris", "--model", "mlp", "--epochs", "4", "--batch", "45"]
+MISTAKES = {
+    "data": (["--data", "digitz"], "--data must be a data set such as digits, but got 'digitz'."),
+    "model": (["--model", "fccn"], "--model must be a model such as fcnn"),
+    "head": (["--head", "arcfac"], "--head must be a name such as arcface"),
+    "beta": (["--beta", "-1"], "--beta must be a finite number above 0, but got -1.0."),
+    "option": (["--head", "linear", "--margin", "1"], "--margin: an option of head LinearHead"),
+    "lr": (["--lr", "0"], "--lr must be a finite number above 0"),
+    "rate": (["--lr-schedule", "stepp"], "--lr-schedule must be one of constant"),
+    "smoothing": (["--label-smoothing", "2"], "--label-smoothing must be between 0.0 and 1.0"),
+    "schedule": (["--schedule", "beta=linear:1"], "--schedule must have 3 numbers"),
+    "batch": (["--batch", "9999"], "--batch must be at most the 135 training samples"),
+    "device": (["--device", "abacus"], "--device must be auto, cpu, or one that is here"),
+    "augment": (["--augment"], "--augment must be left out for iris, which holds no pictures"),
+    "config": (["--config", "no.yaml"], "--config must be a readable YAML file"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_named_as_typed_and_leave_nothing(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    options, message = MISTAKES[name]
+    for out in ("run", "new/deep/run"):
+        assert main([*SMALL, "--out", out, *options]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"softmargin train: {message}")
+        assert error.count("\n") == 1
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    assert main([*SMALL, "--out", "mine", *options]) == 2
+    assert "notes.txt" in os.listdir("mine")
+
+
+def test_other_options_are_named_as_typed(tmp_path, capsys):
+    run = ["--out", str(tmp_path / "run")]
+    assert main([*SMALL, *run, "--beta", "2"]) == 0
+    capsys.readouterr()
+    for options, message in (
+        (["--beta", "3"], "--beta must be as when the run in"),
+        ([], "--beta must be as when the run in"),
+        (["--beta", "2", "--tau", "2"], "--tau must be as when the run in"),
+    ):
+        assert main([*SMALL, *run, *options]) == 2
+        assert capsys.readouterr().err.startswith(f"softmargin train: {message}")
+
+
+def test_out_is_checked_before_the_work(tmp_path, monkeypatch, capsys):
+    from softmargin import data
+
+    monkeypatch.setattr(data, "load", lambda *_, **__: pytest.fail("data were loaded"))
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert main([*SMALL, "--out", str(out)]) == 2
+        error = capsys.readouterr().err
+        assert "argument --out: must be a folder that can be written to" in error
+        assert "Errno" not in error
+    with RunFolder(tmp_path / "busy").locked():
+        assert main([*SMALL, "--out", str(tmp_path / "busy")]) == 2
+    assert "--out must be a folder that no other run is working in" in capsys.readouterr().err
+
+
+def test_progress_says_epoch_step_and_loss_once_there_is_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "SAY_EVERY", 0.001)
+    monkeypatch.setattr(command, "EVERY", 0.0)
+    assert main([*SMALL, "--out", str(tmp_path / "run")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "starting"
+    told = [line for line in lines if line != "starting"]
+    assert told
+    for line in told:
+        assert re.fullmatch(r"\d+ %(, .* left)?: epoch \d of 4, step \d+, loss \d\.\d{4}", line)
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("softmargin.training.trainer.Trainer.run", interrupt)
+    assert main([*SMALL, "--out", str(tmp_path / "run")]) == 130
+    assert "the same command resumes where it stopped" in capsys.readouterr().err
+
+
+class StoppedError(Exception):
+    """A run was stopped."""
+
+
+def test_another_number_of_threads_is_said(tmp_path, capsys):
+    config = TrainingConfig(data="iris", model="mlp", epochs=2, batch=45)
+
+    def stop(epoch: int, step: int, loss: float) -> None:
+        if epoch == 1:
+            raise StoppedError
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        for name in ("same", "other"):
+            with pytest.raises(StoppedError):
+                train(config, tmp_path / name, device="cpu", progress=stop)
+        arguments = ["train", "--data", "iris", "--model", "mlp", "--epochs", "2", "--batch", "45"]
+        assert main([*arguments, "--device", "cpu", "--out", str(tmp_path / "same")]) == 0
+        assert "thread" not in capsys.readouterr().err
+        torch.set_num_threads(2)
+        assert main([*arguments, "--device", "cpu", "--out", str(tmp_path / "other")]) == 0
+    finally:
+        torch.set_num_threads(before)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "thread" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("softmargin: warning: this run was begun with 1 thread and goes on")
+    state = torch.load(tmp_path / "other" / "checkpoint.pt", weights_only=True)
+    assert state["threads"] == [1, 2]
+
+
+def test_two_processes_that_start_in_one_folder(tmp_path):
+    """One trains; the other says one sentence, or finds the run finished."""
+    line = "import sys; from softmargin.cli import main; sys.exit(main(sys.argv[1:]))"
+    arguments = [sys.executable, "-c", line, *SMALL, "--out", str(tmp_path / "run")]
+    started = [
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ended = [(*process.communicate(), process.returncode) for process in started]
+    assert 0 in [code for *_, code in ended]
+    for out, err, code in ended:
+        if code:
+            assert code == 2
+            assert err.startswith("softmargin train: --out must be a folder that no other run")
+            assert err.count("\n") == 1
+        else:
+            assert "accuracy" in out
