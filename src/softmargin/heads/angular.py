@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from softmargin._settings import NOT_NEGATIVE, POSITIVE
+from softmargin._settings import Setting
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angles_of, full_precision, unit
@@ -46,7 +44,7 @@ class LSoftmaxHead(Head):
         torch.Size([5, 3])
     """
 
-    settings: ClassVar = {"anneal": NOT_NEGATIVE}
+    anneal = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -81,7 +79,8 @@ class LSoftmaxHead(Head):
             plain = (x * own).sum(-1, keepdim=True)
             cosine = plain / torch.where(lengths > 0, lengths, 1.0)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
-            mixed = (self.anneal * plain + with_margin) / (1 + self.anneal)
+            anneal = self.current("anneal")
+            mixed = (anneal * plain + with_margin) / (1 + anneal)
             return logits.scatter(-1, index, mixed.to(logits.dtype))
 
     def directions(self) -> Tensor:
@@ -147,7 +146,7 @@ class ArcGradHead(Head):
         True
     """
 
-    settings: ClassVar = {"scale": POSITIVE}
+    scale = Setting()
 
     def __init__(
         self,
@@ -164,8 +163,8 @@ class ArcGradHead(Head):
 
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the negative scaled angles."""
-        return angles_of(features, self.weight, None, -self.scale)
+        return angles_of(features, self.weight, None, -self.current("scale"))
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the negative scaled angles, the target's own precisely."""
-        return angles_of(features, self.weight, index, -self.scale)
+        return angles_of(features, self.weight, index, -self.current("scale"))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from softmargin._settings import NOT_NEGATIVE, POSITIVE, Setting
-from softmargin.functional._checks import check_choice
+from softmargin._settings import Setting
+from softmargin.functional._checks import check_choice, check_count
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import angle_of_cosine, cosines_of
 from softmargin.functional.margins import needs_plain_operations
@@ -40,8 +39,7 @@ class CosineHead(Head):
         True
     """
 
-    settings: ClassVar = {"scale": POSITIVE}
-    scale: Tensor
+    scale = Setting()
 
     def __init__(
         self,
@@ -54,11 +52,11 @@ class CosineHead(Head):
     ) -> None:
         """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
-        self.scale = scale  # type: ignore[assignment]
+        self.scale = scale
 
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the scaled cosines."""
-        return cosines_of(features, self.weight, self.scale)
+        return cosines_of(features, self.weight, self.current("scale"))
 
 
 class CosFaceHead(CosineHead):
@@ -87,7 +85,7 @@ class CosFaceHead(CosineHead):
         tensor([[-2.,  0.,  0.]], grad_fn=<RoundBackward1>)
     """
 
-    settings: ClassVar = {"scale": POSITIVE, "margin": NOT_NEGATIVE}
+    margin = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -106,7 +104,8 @@ class CosFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's lowered."""
-        return cosines_of(features, self.weight, self.scale, index, torch.sub, self.margin)
+        scale, margin = self.current("scale"), self.current("margin")
+        return cosines_of(features, self.weight, scale, index, torch.sub, margin)
 
 
 class ArcFaceHead(CosineHead):
@@ -139,7 +138,7 @@ class ArcFaceHead(CosineHead):
         ArcFaceHead(in_features=8, num_classes=3, scale=20, margin=0.1, beyond='monotone')
     """
 
-    settings: ClassVar = {"scale": POSITIVE, "margin": Setting(inclusive=True, below=math.pi)}
+    margin = Setting(inclusive=True, below=math.pi)
     needs_target = True
 
     def __init__(
@@ -161,7 +160,8 @@ class ArcFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's at a larger angle."""
-        return cosines_of(features, self.weight, self.scale, index, self.move_angle, self.margin)
+        scale, margin = self.current("scale"), self.current("margin")
+        return cosines_of(features, self.weight, scale, index, self.move_angle, margin)
 
     def move_angle(self, cosine: Tensor, margin: Tensor) -> Tensor:
         """Return cos(θ + m) from cos θ, with the chosen continuation."""
@@ -204,6 +204,7 @@ class AdaCosHead(CosineHead):
         AdaCosHead(in_features=8, num_classes=11, scale=3.25635, dynamic=False)
     """
 
+    scale = Setting(moves=True)
     least_classes = 3
 
     def __init__(
@@ -216,9 +217,9 @@ class AdaCosHead(CosineHead):
         dtype: torch.dtype | None = None,
     ) -> None:
         """Make the parameters; see the class."""
-        # the first scale needs a checked number of classes
-        super().__init__(in_features, num_classes, device=device, dtype=dtype)
-        self.scale = math.sqrt(2) * math.log(num_classes - 1)  # type: ignore[assignment]
+        check_count("num_classes", num_classes, self.least_classes)  # the scale needs it
+        scale = math.sqrt(2) * math.log(num_classes - 1)
+        super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
         self.dynamic = dynamic
 
     @property
@@ -239,7 +240,7 @@ class AdaCosHead(CosineHead):
         index = target_index(features, self.num_classes, target, self.ignore_index)
         cosine = cosines_of(features, self.weight)
         self.adapt_scale(cosine.detach(), index, target.unsqueeze(-1) == self.ignore_index)
-        return cosine * self.scale
+        return cosine * self.current("scale")
 
     @torch.no_grad()
     def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:
@@ -252,7 +253,6 @@ class AdaCosHead(CosineHead):
         count = angle.isfinite().sum()
         log_mean = totals.logsumexp(0) - count.double().log()
         scale = log_mean / angle.nanmedian().clamp(max=math.pi / 4).cos()
-        # set anew, not in place: compiled code would lose a change of a 0-d float64 buffer
         self.scale = torch.where(count > 0, scale, self.scale)
 
     def extra_repr(self) -> str:
