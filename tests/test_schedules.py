@@ -379,7 +379,7 @@ BAD_SCHEDULES = {
         r"name must be a number that is not learned, but GradientDecayLoss\.beta is",
     ),
     "per class": (
-        lambda: Constant(GradientDecayLoss(torch.ones(3)), "beta", 1.0),
+        lambda: Constant(GradientDecayLoss(beta=torch.ones(3)), "beta", 1.0),
         ValueError,
         r"name must be a single number, but GradientDecayLoss\.beta has shape \(3,\)",
     ),

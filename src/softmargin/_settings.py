@@ -242,7 +242,8 @@ class ModuleWithSettings(nn.Module):
         """Load settings in place; one that the checkpoint does not have keeps its value."""
         own = {prefix + name: name for name in self.settings if name in self._buffers}
         found = {name: state_dict[key] for key, name in own.items() if key in state_dict}
-        rest = {**state_dict, **{key: self._buffers[name] for key, name in own.items()}}
+        # what is loaded below is no business of the base class: it finds what there is already
+        rest = {**state_dict, **{prefix + name: self._buffers[name] for name in found}}
         others = missing_keys, unexpected_keys, error_msgs
         super()._load_from_state_dict(rest, prefix, local_metadata, strict, *others)
         stays = [name for name, setting in self.settings.items() if not setting.moves]

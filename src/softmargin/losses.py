@@ -3,79 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
 
 from torch import Tensor
 
 from softmargin import functional
-from softmargin._settings import ModuleWithSettings, Setting, describe
+from softmargin._logit_loss import LogitLoss as LogitLoss
+from softmargin._settings import Setting
 from softmargin.functional import _checks as checks
-
-
-class LogitLoss(ModuleWithSettings):
-    """Base of all criteria on logits: a function of :mod:`softmargin.functional` with its options.
-
-    A subclass names its ``function``, its ``settings`` (the numbers kept in ``state_dict``) and
-    passes its own arguments on by name.
-    """
-
-    function: ClassVar[Callable[..., Tensor]]
-    weight: Tensor | None
-
-    def __init__(
-        self,
-        own: Mapping[str, Any],
-        weight: Tensor | None,
-        ignore_index: int,
-        reduction: str,
-        label_smoothing: float,
-        learn_beta: bool = False,
-    ) -> None:
-        """Check and keep the loss's own arguments and those of ``nn.CrossEntropyLoss``."""
-        super().__init__()
-        checks.check_choice("reduction", reduction, checks.REDUCTIONS)
-        checks.check_label_smoothing(label_smoothing)
-        self._own = tuple(own)
-        for name, value in own.items():
-            if name == "beta" and learn_beta:
-                self.settings[name].learn_logarithm(self, value)
-            else:
-                setattr(self, name, value)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction = reduction
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of logits against class indices or class probabilities."""
-        own = {n: self.current(n) if n in self.settings else getattr(self, n) for n in self._own}
-        return type(self).function(
-            input,
-            target,
-            **own,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
-    def extra_repr(self) -> str:
-        """Show the loss's own arguments, and the shared ones that are not at their default."""
-        shared = {
-            "compensate": False,
-            "ignore_index": -100,
-            "reduction": "mean",
-            "label_smoothing": 0.0,
-        }
-        own = {n: getattr(self, n) for n in self._own if n not in shared}
-        parts = [f"{n}={describe(value, self.learns(n))}" for n, value in own.items()]
-        if self.weight is not None:
-            parts.append(f"weight={describe(self.weight)}")
-        for name, default in shared.items():
-            if (value := getattr(self, name, default)) != default:
-                parts.append(f"{name}={value!r}")
-        return ", ".join(parts)
 
 
 class GradientDecayLoss(LogitLoss):
@@ -121,6 +55,7 @@ class GradientDecayLoss(LogitLoss):
     beta = Setting(per_class=True)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         beta: float | Tensor = 1.0,
@@ -163,6 +98,7 @@ class SoftMarginSoftmaxLoss(LogitLoss):
     margin = Setting(above=-math.inf)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor,
@@ -202,6 +138,7 @@ class ModifiedSoftmaxLoss(LogitLoss):
     rho = Setting(above=-math.inf)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         rho: float | Tensor = 1.0,
@@ -246,6 +183,7 @@ class RegularizedSoftmaxLoss(LogitLoss):
     beta = Setting(per_class=True)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         lam: float | Tensor = 0.3,
@@ -287,6 +225,7 @@ class MeanHingeLoss(LogitLoss):
     function = staticmethod(functional.mean_hinge_loss)
     margin = Setting(inclusive=True)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor = 1.0,
@@ -322,6 +261,7 @@ class MaxHingeLoss(LogitLoss):
     function = staticmethod(functional.max_hinge_loss)
     margin = Setting(inclusive=True)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor = 1.0,
@@ -359,6 +299,7 @@ class HardBiasSoftmaxLoss(LogitLoss):
     rho = Setting(above=-math.inf)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         rho: float | Tensor = 1.0,
@@ -396,6 +337,7 @@ class FocalLoss(LogitLoss):
     gamma = Setting(inclusive=True)
     tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         gamma: float | Tensor = 2.0,

@@ -20,6 +20,7 @@ from softmargin.functional.margins import (
 )
 
 
+@checks.no_weight_in_its_place
 def gradient_decay_loss(
     input: Tensor,
     target: Tensor,
@@ -103,6 +104,7 @@ def gradient_decay_loss(
     return loss * _compensation(input, target, beta, tau, weight, ignore_index).to(loss.dtype)
 
 
+@checks.no_weight_in_its_place
 def soft_margin_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -147,6 +149,7 @@ def soft_margin_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def modified_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -184,6 +187,7 @@ def modified_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def regularized_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -250,6 +254,7 @@ def regularized_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def focal_loss(
     input: Tensor,
     target: Tensor,
