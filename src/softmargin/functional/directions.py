@@ -81,7 +81,14 @@ def _inverse_length(vectors: Tensor) -> Tensor:
 
 def unit(vectors: Tensor) -> Tensor:
     """Return vectors of length one; a zero vector stays zero."""
+    vectors = vectors / moderate_size(vectors)
     return vectors * _inverse_length(vectors)
+
+
+def moderate_size(vectors: Tensor) -> Tensor:
+    """Return 1, or the largest entry of a vector whose length has no square in float32."""
+    peak = vectors.detach().abs().amax(-1, keepdim=True)
+    return torch.where(((peak > 1e-15) & (peak < 1e15)) | (peak == 0), 1.0, peak)
 
 
 def _precise(tensor: Tensor) -> Tensor:

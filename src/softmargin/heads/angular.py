@@ -9,7 +9,7 @@ from torch import Tensor
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, unit
+from softmargin.functional.directions import angles_of, full_precision, moderate_size, unit
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import Head
 
@@ -74,13 +74,15 @@ class LSoftmaxHead(Head):
             x, weight = at_least_float32(features), self.directions()
             logits = F.linear(x, weight)
             own = weight[index.squeeze(-1)]
+            size = moderate_size(x)
+            x = x / size
             lengths = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(own, dim=-1)
             lengths = lengths.unsqueeze(-1)
             plain = (x * own).sum(-1, keepdim=True)
             cosine = plain / torch.where(lengths > 0, lengths, 1.0)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
             anneal = self.current("anneal")
-            mixed = (anneal * plain + with_margin) / (1 + anneal)
+            mixed = size * (anneal * plain + with_margin) / (1 + anneal)
             return logits.scatter(-1, index, mixed.to(logits.dtype))
 
     def directions(self) -> Tensor:
