@@ -143,7 +143,7 @@ class ModuleWithSettings(nn.Module):
         super().__init__()
         self.moving = {name for name, setting in self.settings.items() if setting.moves}
         self._given: dict[str, float | Tensor] = {}
-        self._neutral: dict[str, tuple[Tensor, int]] = {}
+        self._neutral: dict[str, tuple[Tensor, int, float]] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a setting; treat everything else as ``nn.Module`` does."""
@@ -163,14 +163,14 @@ class ModuleWithSettings(nn.Module):
 
         That is a copy, or the neutral number where the setting is known to be that.
         """
-        value: Tensor = getattr(self, name)
-        if value.requires_grad:
-            return value
+        value = self._buffers.get(name)
+        if value is None:  # learned
+            return cast(Tensor, getattr(self, name))
         known = self._neutral.get(name)
-        if known is None or known[0] is not value:
-            return value.clone()
-        unchanged = torch.compiler.is_compiling() or known[1] == _version(value)
-        return cast(float, self.settings[name].neutral) if unchanged else value.clone()
+        if known is not None and known[0] is value:
+            unchanged = torch.compiler.is_compiling() or known[1] == value._version
+            return known[2] if unchanged else value.clone()
+        return value.clone()
 
     def learns(self, name: str) -> bool:
         """Whether a setting is learned, as it is or by its logarithm."""
@@ -187,12 +187,15 @@ class ModuleWithSettings(nn.Module):
         """Note whether a setting has its neutral value, as long as nobody changes the buffer."""
         buffer = self._buffers.get(setting.name)
         self._neutral.pop(setting.name, None)
-        if buffer is None or torch.compiler.is_compiling() or buffer.is_meta:
+        if buffer is None or torch.compiler.is_compiling():
+            return
+        if buffer.is_meta or buffer.is_inference():  # no value, or no count of its changes
             return
         if isinstance(value, Tensor) and _transformed(value):
             return
-        if float(value) == setting.neutral:
-            self._neutral[setting.name] = buffer, _version(buffer)
+        number = float(value)
+        if number == setting.neutral:
+            self._neutral[setting.name] = buffer, buffer._version, number
 
     def _mark_all_neutral(self) -> None:
         for name, setting in self.settings.items():
@@ -339,11 +342,6 @@ def _exponential(log: Tensor) -> Tensor:
     log = at_least_float32(log)
     limits = torch.finfo(log.dtype)
     return log.clamp(math.ceil(math.log(limits.tiny)), math.floor(math.log(limits.max))).exp()
-
-
-def _version(tensor: Tensor) -> int:
-    """Return a count of the changes in place, where they are counted."""
-    return -1 if tensor.is_inference() else tensor._version
 
 
 def _transformed(tensor: Tensor) -> bool:
