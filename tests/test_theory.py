@@ -1,6 +1,7 @@
 """The closed forms against autograd of the loss they describe, mpmath, SciPy and brute force."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -148,7 +149,7 @@ def test_hessian_is_that_of_the_loss(num_classes, scale, beta):
         beta = torch.logspace(-2, 2, num_classes, dtype=DOUBLE)
     expected = torch.stack(
         [
-            torch.func.hessian(gradient_decay_loss)(z, y, beta=beta)
+            torch.func.hessian(partial(gradient_decay_loss, beta=beta))(z, y)
             for z, y in zip(logits, target, strict=True)
         ]
     )
