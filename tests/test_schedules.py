@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import sys
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -37,7 +36,8 @@ from softmargin.schedules import (
 class Head(ModuleWithSettings):
     """A stand-in for a head whose margin is annealed, and may not exceed 1."""
 
-    settings: ClassVar = {"anneal": Setting(inclusive=True), "margin": Setting(inclusive=True)}
+    anneal = Setting(inclusive=True)
+    margin = Setting(inclusive=True)
 
     def __init__(self):
         super().__init__()
@@ -379,7 +379,7 @@ BAD_SCHEDULES = {
         r"name must be a number that is not learned, but GradientDecayLoss\.beta is",
     ),
     "per class": (
-        lambda: Constant(GradientDecayLoss(torch.ones(3)), "beta", 1.0),
+        lambda: Constant(GradientDecayLoss(beta=torch.ones(3)), "beta", 1.0),
         ValueError,
         r"name must be a single number, but GradientDecayLoss\.beta has shape \(3,\)",
     ),

@@ -1,6 +1,7 @@
 """The closed forms against autograd of the loss they describe, mpmath, SciPy and brute force."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -35,7 +36,7 @@ def derivatives_in_target_logit(beta, orders):
     z_c = torch.linspace(-8, 10, 40, dtype=DOUBLE, requires_grad=True)
     logits = torch.cat([z_c.unsqueeze(1), others], 1)
     target = torch.zeros(40, dtype=torch.int64)
-    result = [gradient_decay_loss(logits, target, beta, reduction="none")]
+    result = [gradient_decay_loss(logits, target, beta=beta, reduction="none")]
     for _ in range(orders):
         result.append(torch.autograd.grad(result[-1].sum(), z_c, create_graph=True)[0])
     return z_c, logits.softmax(1)[:, 0], result
@@ -148,7 +149,7 @@ def test_hessian_is_that_of_the_loss(num_classes, scale, beta):
         beta = torch.logspace(-2, 2, num_classes, dtype=DOUBLE)
     expected = torch.stack(
         [
-            torch.func.hessian(gradient_decay_loss)(z, y, beta)
+            torch.func.hessian(partial(gradient_decay_loss, beta=beta))(z, y)
             for z, y in zip(logits, target, strict=True)
         ]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -73,7 +73,8 @@ class CenterLoss(ModuleWithSettings):
         recognition. ECCV 2016.
     """
 
-    settings: ClassVar = {"lam": Setting(inclusive=True), "rate": Setting()}
+    lam = Setting(inclusive=True)
+    rate = Setting()
     centers: Tensor
 
     def __init__(
@@ -98,24 +99,24 @@ class CenterLoss(ModuleWithSettings):
             raise TypeError(f"dtype must be a floating-point dtype, but got {dtype}.")
         self.in_features = in_features
         self.num_classes = num_classes
-        self.lam = lam
         self.update = update
-        self.rate = rate
         self.ignore_index = ignore_index
         centers = torch.empty(num_classes, in_features, device=device, dtype=dtype)
         if update == "gradient":
             self.centers = nn.Parameter(centers)
         else:
             self.register_buffer("centers", centers)
-        if device is not None:
-            self.to(device)  # the settings too
+        self.lam = lam
+        self.rate = rate
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Put the centers back: near 0 if they are learned, at 0 if they run.
 
-        Running centers start the same on all processes, which then stay together.
+        Running centers start the same on all processes, which then stay together. Settings get
+        their first values back.
         """
+        super().reset_parameters()
         if self.update == "gradient":
             nn.init.normal_(self.centers, std=0.01)
         else:
@@ -139,7 +140,7 @@ class CenterLoss(ModuleWithSettings):
             mean = gaps.square().sum() / (~ignored).sum()
         if moves:
             self._move_centers(gaps.detach(), index, ignored)
-        return mean * (cast(Tensor, self.lam).to(mean.dtype) / 2)
+        return mean * (cast(Tensor, self.current("lam")).to(mean.dtype) / 2)
 
     def _move_centers(self, gaps: Tensor, index: Tensor, ignored: Tensor | None) -> None:
         """Move the centers by the gaps x - c of a batch, with those of all processes."""
@@ -152,7 +153,7 @@ class CenterLoss(ModuleWithSettings):
             sums.index_add_(0, index, torch.cat([gaps, seen], dim=1))
             if dist.is_available() and dist.is_initialized():
                 dist.all_reduce(sums)
-            rate = cast(Tensor, self.rate).to(sums.dtype)
+            rate = cast(Tensor, self.current("rate")).to(sums.dtype)
             self.centers.add_(rate * sums[:, :-1] / (1 + sums[:, -1:]))
 
     def _check(self, features: Tensor, target: Tensor) -> bool:

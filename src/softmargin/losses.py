@@ -2,82 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+import math
 
 from torch import Tensor
 
 from softmargin import functional
-from softmargin._settings import (
-    ANY_NUMBER,
-    NOT_NEGATIVE,
-    PER_CLASS,
-    ModuleWithSettings,
-    Setting,
-    describe,
-)
+from softmargin._logit_loss import LogitLoss as LogitLoss
+from softmargin._settings import Setting
 from softmargin.functional import _checks as checks
-
-TAU = Setting(stored=False)  # a plain number: 1 must cost nothing, and compiled code must see it
-
-
-class LogitLoss(ModuleWithSettings):
-    """Base of all criteria on logits: a function of :mod:`softmargin.functional` with its options.
-
-    A subclass names its ``function``, its ``settings`` (the numbers kept in ``state_dict``) and
-    passes its own arguments on by name.
-    """
-
-    function: ClassVar[Callable[..., Tensor]]
-    weight: Tensor | None
-
-    def __init__(
-        self,
-        own: Mapping[str, Any],
-        weight: Tensor | None,
-        ignore_index: int,
-        reduction: str,
-        label_smoothing: float,
-    ) -> None:
-        """Check and keep the loss's own arguments and those of ``nn.CrossEntropyLoss``."""
-        super().__init__()
-        checks.check_choice("reduction", reduction, checks.REDUCTIONS)
-        checks.check_label_smoothing(label_smoothing)
-        self._own = tuple(own)
-        for name, value in own.items():
-            setattr(self, name, value)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.reduction = reduction
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of logits against class indices or class probabilities."""
-        return type(self).function(
-            input,
-            target,
-            **{name: getattr(self, name) for name in self._own},
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
-
-    def extra_repr(self) -> str:
-        """Show the loss's own arguments, and the shared ones that are not at their default."""
-        shared = {
-            "compensate": False,
-            "ignore_index": -100,
-            "reduction": "mean",
-            "label_smoothing": 0.0,
-        }
-        parts = [f"{n}={describe(getattr(self, n))}" for n in self._own if n not in shared]
-        if self.weight is not None:
-            parts.append(f"weight={describe(self.weight)}")
-        for name, default in shared.items():
-            if (value := getattr(self, name, default)) != default:
-                parts.append(f"{name}={value!r}")
-        return ", ".join(parts)
 
 
 class GradientDecayLoss(LogitLoss):
@@ -91,10 +23,10 @@ class GradientDecayLoss(LogitLoss):
     β < 1 the loss goes down to log β, below 0; ``floored=True`` moves the minimum to 0.
 
     Args:
-        beta: gradient decay factor above 0: a number, one value per class as a tensor of shape
-            (C,), or an ``nn.Parameter`` to learn it. Kept in ``state_dict``, may be set at any
-            time.
-        tau: temperature above 0.
+        beta: gradient decay factor above 0: a number, or one value per class as a tensor of shape
+            (C,). Kept in ``state_dict``, may be set at any time.
+        tau: temperature above 0; kept in ``state_dict``, may be set at any time.
+        learn_beta: whether to learn β, by its logarithm: the parameter ``log_beta``.
         floored: whether to subtract log β, so that the minimum is 0.
         compensate: whether to scale the loss of every batch so that its mean gradient is that of
             β = 1: with a large β a model then does not under-train.
@@ -116,17 +48,20 @@ class GradientDecayLoss(LogitLoss):
         tensor(-1.1031)
         >>> criterion.beta = 1.0  # from here on it is cross-entropy
         >>> criterion
-        GradientDecayLoss(beta=1, tau=1.0, floored=False)
+        GradientDecayLoss(beta=1, tau=1, floored=False)
     """
 
     function = staticmethod(functional.gradient_decay_loss)
-    settings: ClassVar = {"beta": PER_CLASS, "tau": TAU}
+    beta = Setting(per_class=True)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         beta: float | Tensor = 1.0,
         tau: float | Tensor = 1.0,
         *,
+        learn_beta: bool = False,
         floored: bool = False,
         compensate: bool = False,
         weight: Tensor | None = None,
@@ -136,7 +71,7 @@ class GradientDecayLoss(LogitLoss):
     ) -> None:
         """Keep the arguments; see the class."""
         own = {"beta": beta, "tau": tau, "floored": floored, "compensate": compensate}
-        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing, learn_beta)
 
 
 class SoftMarginSoftmaxLoss(LogitLoss):
@@ -160,8 +95,10 @@ class SoftMarginSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.soft_margin_softmax_loss)
-    settings: ClassVar = {"margin": ANY_NUMBER, "tau": TAU}
+    margin = Setting(above=-math.inf)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor,
@@ -198,8 +135,10 @@ class ModifiedSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.modified_softmax_loss)
-    settings: ClassVar = {"rho": ANY_NUMBER, "tau": TAU}
+    rho = Setting(above=-math.inf)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         rho: float | Tensor = 1.0,
@@ -226,6 +165,7 @@ class RegularizedSoftmaxLoss(LogitLoss):
             :func:`softmargin.functional.logit_divergence`.
         beta: gradient decay factor as in :class:`GradientDecayLoss`; 1 is the paper's loss.
         tau: temperature above 0.
+        learn_beta: whether to learn β, by its logarithm: the parameter ``log_beta``.
         weight: one weight per class, of shape (C,).
         ignore_index: a target value that contributes nothing.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -239,8 +179,11 @@ class RegularizedSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.regularized_softmax_loss)
-    settings: ClassVar = {"lam": NOT_NEGATIVE, "beta": PER_CLASS, "tau": TAU}
+    lam = Setting(inclusive=True)
+    beta = Setting(per_class=True)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         lam: float | Tensor = 0.3,
@@ -248,6 +191,7 @@ class RegularizedSoftmaxLoss(LogitLoss):
         *,
         beta: float | Tensor = 1.0,
         tau: float | Tensor = 1.0,
+        learn_beta: bool = False,
         weight: Tensor | None = None,
         ignore_index: int = -100,
         reduction: str = "mean",
@@ -256,7 +200,7 @@ class RegularizedSoftmaxLoss(LogitLoss):
         """Keep the arguments; see the class."""
         checks.check_choice("divergence", divergence, checks.DIVERGENCES)
         own = {"lam": lam, "divergence": divergence, "beta": beta, "tau": tau}
-        super().__init__(own, weight, ignore_index, reduction, label_smoothing)
+        super().__init__(own, weight, ignore_index, reduction, label_smoothing, learn_beta)
 
 
 class MeanHingeLoss(LogitLoss):
@@ -279,8 +223,9 @@ class MeanHingeLoss(LogitLoss):
     """
 
     function = staticmethod(functional.mean_hinge_loss)
-    settings: ClassVar = {"margin": NOT_NEGATIVE}
+    margin = Setting(inclusive=True)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor = 1.0,
@@ -314,8 +259,9 @@ class MaxHingeLoss(LogitLoss):
     """
 
     function = staticmethod(functional.max_hinge_loss)
-    settings: ClassVar = {"margin": NOT_NEGATIVE}
+    margin = Setting(inclusive=True)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         margin: float | Tensor = 1.0,
@@ -350,8 +296,10 @@ class HardBiasSoftmaxLoss(LogitLoss):
     """
 
     function = staticmethod(functional.hard_bias_softmax_loss)
-    settings: ClassVar = {"rho": ANY_NUMBER, "tau": TAU}
+    rho = Setting(above=-math.inf)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         rho: float | Tensor = 1.0,
@@ -386,8 +334,10 @@ class FocalLoss(LogitLoss):
     """
 
     function = staticmethod(functional.focal_loss)
-    settings: ClassVar = {"gamma": NOT_NEGATIVE, "tau": TAU}
+    gamma = Setting(inclusive=True)
+    tau = Setting(neutral=1.0)
 
+    @checks.no_weight_in_its_place
     def __init__(
         self,
         gamma: float | Tensor = 2.0,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # numbers that say what a module is, not how it is set
 STRUCTURE = {"ignore_index", "in_features", "num_classes", "out_features"}
-FINITE = Setting(above=-math.inf)
 
 
 class Schedule(ABC):
@@ -47,16 +46,23 @@ class Schedule(ABC):
         self.name = name
         self.steps_taken = 0
         _check_attribute(self.module, name)
-        allowed = _settings_of(self.module).get(name, FINITE)
+        allowed = _settings_of(self.module).get(name)
         before = getattr(self.module, name)
+        if isinstance(before, Tensor):  # which changes in place
+            before = before.clone()
         try:
             for value in extremes:  # set too, for what an attribute may check by itself
-                allowed.check(name, value)
+                if allowed is None:
+                    check_number(name, value, above=-math.inf)
+                else:
+                    allowed.check(value)
                 setattr(self.module, name, value)
             self._go_to(0)
         except Exception:
             setattr(self.module, name, before)
             raise
+        if isinstance(self.module, ModuleWithSettings):
+            self.module.moving.add(name)
 
     @abstractmethod
     def value_at(self, step: float) -> float:
@@ -223,7 +229,7 @@ class Linear(_Ramp):
         >>> criterion = GradientDecayLoss()
         >>> warm_up = Linear(criterion, "beta", start=0.1, end=1.0, steps=1000)
         >>> criterion
-        GradientDecayLoss(beta=0.1, tau=1.0, floored=False)
+        GradientDecayLoss(beta=0.1, tau=1, floored=False)
         >>> warm_up.step()
         >>> warm_up
         Linear(GradientDecayLoss.beta, start=0.1, end=1, steps=1000): 0.1009 at step 1
@@ -577,11 +583,13 @@ def _check_attribute(module: nn.Module, name: str) -> None:
     """Raise unless ``name`` is a numeric attribute, with a sentence that names those there are."""
     public = [key for key in vars(module) if not key.startswith("_") and key not in STRUCTURE]
     candidates = dict.fromkeys([*_settings_of(module), *public])
-    names = [key for key in candidates if _is_number(getattr(module, key, None))]
+    learned = {key for key in _settings_of(module) if cast(ModuleWithSettings, module).learns(key)}
+    numbers = {key for key in candidates if _is_number(getattr(module, key, None))}
+    names = [key for key in candidates if key in numbers - learned]
     if name in names:
         return
     owner, value = type(module).__name__, getattr(module, name, None)
-    if isinstance(value, Tensor) and value.requires_grad:
+    if name in learned or (isinstance(value, Tensor) and value.requires_grad):
         raise ValueError(f"name must be a number that is not learned, but {owner}.{name} is.")
     if isinstance(value, Tensor) and name in candidates:
         raise ValueError(

@@ -154,7 +154,7 @@ def one_by_one(logits, target, loss, bins):
     [
         partial(softmargin.GradientDecayLoss, 0.1),
         partial(softmargin.GradientDecayLoss, 5.0, tau=2.0),
-        partial(softmargin.GradientDecayLoss, torch.tensor([0.1, 1.0, 2.0, 0.5])),
+        partial(softmargin.GradientDecayLoss, beta=torch.tensor([0.1, 1.0, 2.0, 0.5])),
         nn.CrossEntropyLoss,
         partial(softmargin.FocalLoss, 2.0),
     ],

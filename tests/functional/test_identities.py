@@ -122,10 +122,10 @@ def test_soft_targets_average_the_losses_of_the_classes():
     beta = torch.logspace(-2, 2, 9, dtype=torch.float64)
     each = torch.stack(
         [
-            F.gradient_decay_loss(LOGITS, torch.full((64,), c), beta, reduction="none")
+            F.gradient_decay_loss(LOGITS, torch.full((64,), c), beta=beta, reduction="none")
             for c in range(9)
         ],
         1,
     )
-    ours = F.gradient_decay_loss(LOGITS, y, beta, reduction="none")
+    ours = F.gradient_decay_loss(LOGITS, y, beta=beta, reduction="none")
     torch.testing.assert_close(ours, (y * each).sum(1), rtol=1e-12, atol=1e-13)

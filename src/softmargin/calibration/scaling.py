@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -65,8 +64,7 @@ class TemperatureScaling(Calibrator):
 
     kind = "temperature"
     numbers = ("temperature",)
-    settings: ClassVar = {"temperature": Setting()}
-    temperature: Tensor
+    temperature = Setting(moves=True)
 
     def _fit(self, samples: Samples) -> list[str]:
         found = fit_temperature(samples)
@@ -118,14 +116,9 @@ class VectorScaling(Calibrator):
 
     kind = "vector"
     numbers = ("scale", "bias")
-    settings: ClassVar = {
-        "scale": Setting(above=-math.inf, per_class=True),
-        "bias": Setting(above=-math.inf, per_class=True),
-        "ridge": Setting(above=1e-12, inclusive=True, stored=False),
-    }
-    scale: Tensor
-    bias: Tensor
-    ridge: float
+    scale = Setting(above=-math.inf, per_class=True, moves=True)
+    bias = Setting(above=-math.inf, per_class=True, moves=True)
+    ridge = Setting(above=1e-12, inclusive=True)
 
     def __init__(self, *, ridge: float = 1e-10) -> None:
         """Keep the argument; see the class."""
@@ -139,7 +132,7 @@ class VectorScaling(Calibrator):
             self.scale = scale.repeat(samples.num_classes)
             self.bias = torch.zeros_like(self.scale)
             return [found.note]
-        self.scale, self.bias, notes = fit_vector(samples, found.temperature, self.ridge)
+        self.scale, self.bias, notes = fit_vector(samples, found.temperature, float(self.ridge))
         return notes
 
     def _scaled(self, logits: Tensor) -> Tensor:

@@ -8,15 +8,44 @@ and not on accelerators, where a look would stall the queue.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 ROUNDING = 1e-3  # what mixing targets in half precision, or a numerical derivative, may take away
+P = ParamSpec("P")
+R = TypeVar("R")
 DIVERGENCES = ("symmetric", "uniform_to_logits", "logits_to_uniform")
+
+
+def no_weight_in_its_place(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse a tensor of several values where ``cross_entropy`` has its ``weight``.
+
+    That is right after input and target, or first in a criterion's constructor, where a loss of
+    this library has a setting of its own.
+    """
+    names = list(inspect.signature(function).parameters)
+    place = 1 if names[0] == "self" else 2
+    name = names[place]
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = args[place] if len(args) > place else None
+        if isinstance(given, Tensor) and given.ndim:
+            per_class = "beta=... for one β per class, or " if name == "beta" else ""
+            raise TypeError(
+                f"{name} must not be given by position as a tensor of shape "
+                f"{tuple(given.shape)}: pass {per_class}weight=... for class weights."
+            )
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def value_range(tensor: Tensor) -> tuple[float, float] | None:

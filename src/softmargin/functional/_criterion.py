@@ -136,6 +136,8 @@ def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:
 
 def _result_dtype(input: Tensor) -> torch.dtype:
     """Return what ``F.cross_entropy`` returns: float32 for half precision under autocast."""
-    if input.dtype in HALF and torch.is_autocast_enabled(input.device.type):
+    if input.dtype not in HALF or input.is_meta:  # autocast does not know the meta device
+        return input.dtype
+    if torch.is_autocast_enabled(input.device.type):
         return torch.float32
     return input.dtype

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softmargin.functional.margins import (
+    WITHOUT_FLOAT64,
     at_least_float32,
     at_target,
     needs_plain_operations,
@@ -78,6 +79,8 @@ def _may_fuse(features: Tensor, *settings: float | Tensor) -> bool:
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
     """Switch autocast off: an angle in bfloat16 is wrong by 0.09 rad."""
     device = tensor.device.type
+    if device == "meta":  # which autocast does not know
+        return OFF
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else OFF
 
 
@@ -99,9 +102,15 @@ def unit(vectors: Tensor) -> Tensor:
     return vectors / torch.where(length > 0, length, 1.0)
 
 
+def moderate_size(vectors: Tensor) -> Tensor:
+    """Return 1, or the largest entry of a vector whose length has no square in float32."""
+    peak = vectors.detach().abs().amax(-1, keepdim=True)
+    return torch.where(((peak > 1e-15) & (peak < 1e15)) | (peak == 0), 1.0, peak)
+
+
 def precise(tensor: Tensor) -> Tensor:
     """Return the tensor in float64, where the device has it."""
-    return tensor.float() if tensor.device.type == "mps" else tensor.double()
+    return tensor.float() if tensor.device.type in WITHOUT_FLOAT64 else tensor.double()
 
 
 def _smallest_sine(dtype: torch.dtype) -> float:

@@ -19,6 +19,7 @@ from softmargin.functional.margins import (
 )
 
 
+@checks.no_weight_in_its_place
 def mean_hinge_loss(
     input: Tensor,
     target: Tensor,
@@ -68,6 +69,7 @@ def mean_hinge_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def max_hinge_loss(
     input: Tensor,
     target: Tensor,
@@ -109,6 +111,7 @@ def max_hinge_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def hard_bias_softmax_loss(
     input: Tensor,
     target: Tensor,

@@ -17,6 +17,8 @@ from torch.autograd import forward_ad
 from softmargin.functional._checks import check_classes, check_fit, check_setting
 
 HALF = (torch.float16, torch.bfloat16)
+WITHOUT_FLOAT64 = {"mps"}
+"""Types of devices that know no float64; what would be float64 is float32 there."""
 
 
 def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:

@@ -22,6 +22,7 @@ from softmargin.functional.margins import (
 )
 
 
+@checks.no_weight_in_its_place
 def gradient_decay_loss(
     input: Tensor,
     target: Tensor,
@@ -104,6 +105,7 @@ def gradient_decay_loss(
     return loss * _compensation(input, target, beta, tau, weight, ignore_index).to(loss.dtype)
 
 
+@checks.no_weight_in_its_place
 def soft_margin_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -148,6 +150,7 @@ def soft_margin_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def modified_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -185,6 +188,7 @@ def modified_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def regularized_softmax_loss(
     input: Tensor,
     target: Tensor,
@@ -250,6 +254,7 @@ def regularized_softmax_loss(
     )
 
 
+@checks.no_weight_in_its_place
 def focal_loss(
     input: Tensor,
     target: Tensor,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from softmargin._settings import NOT_NEGATIVE, POSITIVE
+from softmargin._settings import Setting
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, unit
+from softmargin.functional.directions import angles_of, full_precision, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 
@@ -46,7 +44,7 @@ class LSoftmaxHead(Head):
         torch.Size([5, 3])
     """
 
-    settings: ClassVar = {"anneal": NOT_NEGATIVE}
+    anneal = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -76,12 +74,15 @@ class LSoftmaxHead(Head):
             x, weight = at_least_float32(features), self.directions()
             logits = F.linear(x, weight)
             own = weight[index.squeeze(-1)]
+            size = moderate_size(x)
+            x = x / size
             lengths = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(own, dim=-1)
             lengths = lengths.unsqueeze(-1)
             plain = (x * own).sum(-1, keepdim=True)
             cosine = plain / torch.where(lengths > 0, lengths, 1.0)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
-            mixed = (self.anneal * plain + with_margin) / (1 + self.anneal)
+            anneal = self.current("anneal")
+            mixed = size * (anneal * plain + with_margin) / (1 + anneal)
             return with_target(logits, index, -1, mixed)
 
     def directions(self) -> Tensor:
@@ -147,7 +148,7 @@ class ArcGradHead(Head):
         True
     """
 
-    settings: ClassVar = {"scale": POSITIVE}
+    scale = Setting()
 
     def __init__(
         self,
@@ -164,8 +165,8 @@ class ArcGradHead(Head):
 
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the negative scaled angles."""
-        return angles_of(features, self.weight, None, -self.scale)
+        return angles_of(features, self.weight, None, -self.current("scale"))
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the negative scaled angles, the target's own precisely."""
-        return angles_of(features, self.weight, index, -self.scale)
+        return angles_of(features, self.weight, index, -self.current("scale"))

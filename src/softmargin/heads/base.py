@@ -47,7 +47,8 @@ class Head(ModuleWithSettings):
         self.weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
+        """Draw the parameters anew; settings get their first values back."""
+        super().reset_parameters()
         nn.init.kaiming_uniform_(self.weight, a=5**0.5)
 
     def forward(self, features: Tensor, target: Tensor | None = None) -> Tensor:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from softmargin._settings import NOT_NEGATIVE, POSITIVE, Setting
-from softmargin.functional._checks import check_choice
+from softmargin._settings import Setting
+from softmargin.functional._checks import check_choice, check_count
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import cosines_of, precise
 from softmargin.functional.margins import at_target, needs_plain_operations, with_target
@@ -40,8 +39,7 @@ class CosineHead(Head):
         True
     """
 
-    settings: ClassVar = {"scale": POSITIVE}
-    scale: Tensor
+    scale = Setting()
 
     def __init__(
         self,
@@ -54,11 +52,11 @@ class CosineHead(Head):
     ) -> None:
         """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
-        self.scale = scale  # type: ignore[assignment]
+        self.scale = scale
 
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the scaled cosines."""
-        return cosines_of(features, self.weight, self.scale)
+        return cosines_of(features, self.weight, self.current("scale"))
 
 
 class CosFaceHead(CosineHead):
@@ -87,7 +85,7 @@ class CosFaceHead(CosineHead):
         tensor([[-2.,  0.,  0.]], grad_fn=<RoundBackward1>)
     """
 
-    settings: ClassVar = {"scale": POSITIVE, "margin": NOT_NEGATIVE}
+    margin = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -106,7 +104,8 @@ class CosFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's lowered."""
-        return cosines_of(features, self.weight, self.scale, index, lower_cosine, self.margin)
+        scale, margin = self.current("scale"), self.current("margin")
+        return cosines_of(features, self.weight, scale, index, lower_cosine, margin)
 
 
 class ArcFaceHead(CosineHead):
@@ -139,7 +138,7 @@ class ArcFaceHead(CosineHead):
         ArcFaceHead(in_features=8, num_classes=3, scale=20, margin=0.1, beyond='monotone')
     """
 
-    settings: ClassVar = {"scale": POSITIVE, "margin": Setting(inclusive=True, below=math.pi)}
+    margin = Setting(inclusive=True, below=math.pi)
     needs_target = True
 
     def __init__(
@@ -161,14 +160,9 @@ class ArcFaceHead(CosineHead):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the scaled cosines, the target's at a larger angle."""
+        scale, margin = self.current("scale"), self.current("margin")
         return cosines_of(
-            features,
-            self.weight,
-            self.scale,
-            index,
-            self.enlarge_angle,
-            self.margin,
-            of_angle=True,
+            features, self.weight, scale, index, self.enlarge_angle, margin, of_angle=True
         )
 
     def enlarge_angle(self, angle: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,14 +171,10 @@ class ArcFaceHead(CosineHead):
         value, slope = larger.cos(), -larger.sin()
         if self.beyond == "none":
             return value, slope
-        if self.beyond == "easy":
-            within, lowered = angle < math.pi / 2, 0.0
-        else:
-            within, lowered = angle <= math.pi - margin, margin * margin.sin()
-        return (
-            torch.where(within, value, angle.cos() - lowered),
-            torch.where(within, slope, -angle.sin()),
-        )
+        within, rest = angle < math.pi / 2, angle.cos()
+        if self.beyond == "monotone":
+            within, rest = angle <= math.pi - margin, rest - margin * margin.sin()
+        return torch.where(within, value, rest), torch.where(within, slope, -angle.sin())
 
     def extra_repr(self) -> str:
         """Show the sizes, the settings and what happens past π."""
@@ -224,6 +214,7 @@ class AdaCosHead(CosineHead):
         AdaCosHead(in_features=8, num_classes=11, scale=3.25635, dynamic=False)
     """
 
+    scale = Setting(moves=True)
     least_classes = 3
 
     def __init__(
@@ -236,9 +227,9 @@ class AdaCosHead(CosineHead):
         dtype: torch.dtype | None = None,
     ) -> None:
         """Make the parameters; see the class."""
-        # the first scale needs a checked number of classes
-        super().__init__(in_features, num_classes, device=device, dtype=dtype)
-        self.scale = math.sqrt(2) * math.log(num_classes - 1)  # type: ignore[assignment]
+        check_count("num_classes", num_classes, self.least_classes)  # the scale needs it
+        scale = math.sqrt(2) * math.log(num_classes - 1)
+        super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
         self.dynamic = dynamic
 
     @property
@@ -260,7 +251,7 @@ class AdaCosHead(CosineHead):
         cosine = cosines_of(features, self.weight)
         # int64 first: in uint8 an ignore_index of -100 would be class 156
         self.adapt_scale(cosine.detach(), index, target.long().unsqueeze(-1) == self.ignore_index)
-        return cosine * self.scale
+        return cosine * self.current("scale")
 
     @torch.no_grad()
     def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:
@@ -277,7 +268,6 @@ class AdaCosHead(CosineHead):
         count = angle.isfinite().sum()
         log_mean = totals.logsumexp(0) - precise(count).log()
         scale = log_mean / angle.nanmedian().clamp(max=math.pi / 4).cos()
-        # set anew, not in place: compiled code would lose a change of a 0-d float64 buffer
         self.scale = torch.where(scale.isfinite() & (scale > 0), scale, self.scale)
 
     def extra_repr(self) -> str:

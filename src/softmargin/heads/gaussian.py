@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin._settings import NOT_NEGATIVE, Setting
+from softmargin._settings import Setting
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import full_precision
-from softmargin.functional.margins import at_least_float32
+from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 
 
@@ -49,10 +48,8 @@ class GaussianHead(Head):
         >>> loss = loss + head.added_loss(x, target)
     """
 
-    settings: ClassVar = {
-        "margin": NOT_NEGATIVE,
-        "likelihood": Setting(inclusive=True, stored=False),
-    }
+    margin = Setting(inclusive=True)
+    likelihood = Setting(inclusive=True, neutral=0.0)
     needs_target = True
 
     def __init__(
@@ -61,7 +58,7 @@ class GaussianHead(Head):
         num_classes: int,
         *,
         margin: float | Tensor = 0.1,
-        likelihood: float = 0.0,
+        likelihood: float | Tensor = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -98,8 +95,8 @@ class GaussianHead(Head):
         """Return the log-densities, the target's with a longer distance."""
         logits = self.inference_logits(features)
         distance, half_log_det = self.distance(features, index)
-        own = -(1 + self.margin) * distance - half_log_det
-        return logits.scatter(-1, index, own.to(logits.dtype).unsqueeze(-1))
+        own = -(1 + self.current("margin")) * distance - half_log_det
+        return with_target(logits, index, -1, own.unsqueeze(-1))
 
     def distance(self, features: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return d_c and half the log-determinant of each sample's own class."""
@@ -112,9 +109,11 @@ class GaussianHead(Head):
 
     def added_loss(self, features: Tensor, target: Tensor) -> Tensor | None:
         """Return λ·:meth:`likelihood_loss`, or None for λ = 0."""
-        if self.likelihood == 0:
+        likelihood = self.current("likelihood")
+        if not isinstance(likelihood, Tensor):  # known to be 0
             return None
-        return self.likelihood * self.likelihood_loss(features, target)
+        loss = self.likelihood_loss(features, target)
+        return likelihood.to(loss.dtype) * loss
 
     def log_likelihood(self, features: Tensor, target: Tensor) -> Tensor:
         """Return the log-density of each sample under its own class's Gaussian."""
@@ -127,6 +126,6 @@ class GaussianHead(Head):
         """Return the mean of d_c + ½ log det Λ_c, the term that LGM adds with a weight λ."""
         check_vectors(features, self.in_features)
         index = target_index(features, self.num_classes, target, self.ignore_index)
-        known = target != self.ignore_index
+        known = target.long() != self.ignore_index
         distance, half_log_det = self.distance(features, index)
         return (distance + half_log_det).masked_fill(~known, 0.0).sum() / known.sum()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin._settings import POSITIVE
+from softmargin._settings import ModuleWithSettings, Setting
+from softmargin.functional._checks import value_range
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import Head
@@ -22,7 +24,8 @@ class SimplexHead(Head):
     .. math:: w_c \cdot w_c = s^2, \quad w_c \cdot w_{c'} = -\frac{s^2}{C - 1}
 
     Learned is how the simplex lies in feature space: W = s·M·Rᵀ with the simplex M and an
-    orthonormal R, which is the Q of the parameter ``basis``.
+    orthonormal R, which is the Q of the parameter ``basis``. Where a column of the basis is zero,
+    or depends on those before it, any direction orthogonal to the others takes its place.
 
     Args:
         in_features: size of a feature vector, D, at least C - 1.
@@ -42,7 +45,7 @@ class SimplexHead(Head):
         [[4.0, -2.0, -2.0], [-2.0, 4.0, -2.0], [-2.0, -2.0, 4.0]]
     """
 
-    settings: ClassVar = {"scale": POSITIVE}
+    scale = Setting()
     simplex: Tensor
 
     def __init__(
@@ -69,22 +72,33 @@ class SimplexHead(Head):
         shape = self.in_features, dimensions
         self.basis = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         # follows from the number of classes, so it is not stored
-        simplex = regular_simplex(self.num_classes).to(device)
-        self.register_buffer("simplex", simplex.to(at_least_float32(self.basis).dtype), False)
+        self.register_buffer("simplex", self._make_simplex(), persistent=False)
+
+    def _make_simplex(self) -> Tensor:
+        """Return the simplex where the basis is, in full precision."""
+        dtype = at_least_float32(self.basis).dtype
+        return regular_simplex(self.num_classes).to(dtype).to(self.basis.device)
+
+    def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> Self:
+        """Move the head; make the simplex anew, which may have been rounded or lost on the way."""
+        super()._apply(fn, recurse)
+        self.simplex = self._make_simplex()
+        return self
 
     def reset_parameters(self) -> None:
-        """Draw the position of the simplex anew."""
+        """Draw the position of the simplex anew; the scale gets its first value back."""
+        ModuleWithSettings.reset_parameters(self)
         with torch.no_grad():
             self.basis.copy_(nn.init.orthogonal_(at_least_float32(self.basis).clone()))
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
         """The class weights, of shape (C, D)."""
+        if self.simplex.device != self.basis.device:  # a basis was assigned to a head on meta
+            self.simplex = self._make_simplex()
         with full_precision(self.basis):
-            q, r = torch.linalg.qr(at_least_float32(self.basis))
-            # positive on R's diagonal makes Q unique, so that it moves smoothly
-            q = q * torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
-            weight: Tensor = F.linear(self.simplex.to(q.dtype), q) * self.scale
+            q = orthonormal(at_least_float32(self.basis))
+            weight: Tensor = F.linear(self.simplex.to(q.dtype), q) * self.current("scale")
             return weight
 
     def inference_logits(self, features: Tensor) -> Tensor:
@@ -93,11 +107,30 @@ class SimplexHead(Head):
             return F.linear(at_least_float32(features), self.weight)
 
 
+def orthonormal(basis: Tensor) -> Tensor:
+    """Return the Q of a QR decomposition, with finite derivatives whatever the rank."""
+    q, r = torch.linalg.qr(basis)
+    size = basis.detach().abs().amax(-2)
+    pivots = r.detach().diagonal(dim1=-2, dim2=-1).abs()
+    beyond = pivots - torch.finfo(basis.dtype).eps * size
+    extremes = value_range(beyond)
+    if extremes is None or not extremes[0] > 0:
+        # derivatives divide by R's diagonal: where it is 0, fill it, which leaves Q as it is
+        filling = torch.where(beyond > 0, 0.0, torch.where(size > 0, size, 1.0))
+        q, r = torch.linalg.qr(basis + q.detach() * filling.unsqueeze(-2))
+    # positive on R's diagonal makes Q unique, so that it moves smoothly
+    signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
+    result: Tensor = q * signs.unsqueeze(-2)
+    return result
+
+
 def regular_simplex(num_classes: int) -> Tensor:
     """Return C unit vectors in C - 1 dimensions with inner products -1/(C - 1), in float64."""
     # the rows of Helmert's matrix: orthonormal, and orthogonal to (1, ..., 1)
-    size = torch.arange(1, num_classes, dtype=torch.float64)
-    helmert = torch.tril(torch.ones(num_classes - 1, num_classes, dtype=torch.float64))
-    helmert[torch.arange(num_classes - 1), torch.arange(1, num_classes)] = -size
+    # on the CPU, whatever the default device: not all of them know float64
+    size = torch.arange(1, num_classes, dtype=torch.float64, device="cpu")
+    ones = torch.ones(num_classes - 1, num_classes, dtype=torch.float64, device="cpu")
+    helmert = torch.tril(ones)
+    helmert.diagonal(1).copy_(-size)
     helmert /= (size * (size + 1)).sqrt().unsqueeze(-1)
     return helmert.T.mul((num_classes / (num_classes - 1)) ** 0.5)

@@ -67,7 +67,7 @@ def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
     Example:
         >>> from softmargin.training.parts import make_loss
         >>> make_loss("gradient_decay", {"beta": 5.0})
-        GradientDecayLoss(beta=5, tau=1.0, floored=False)
+        GradientDecayLoss(beta=5, tau=1, floored=False)
     """
     module = _find("loss", name, catalogue.LOSSES, "Loss")
     loss: LogitLoss = _made("loss", module, options)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softmargin import data, models
 from softmargin.center import CenterLoss
@@ -133,7 +133,7 @@ def check_settings(head: Head, loss: LogitLoss) -> None:
     for module in (head, loss):
         for name in module.settings:
             value = getattr(module, name)
-            if isinstance(value, nn.Parameter) or (isinstance(value, Tensor) and value.ndim):
+            if module.learns(name) or value.ndim:
                 raise ValueError(
                     f"{name} must be one number that is not learned for models trained "
                     f"together, but got {value}."

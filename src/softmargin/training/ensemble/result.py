@@ -72,5 +72,6 @@ class EnsembleResult:
         whole = models.Classifier(network, head).to(part.x.dtype).eval()
         body, own = part.state_of(m, s)
         network.load_state_dict(body)
+        head.moving.update(own)  # what a schedule moved is no surprise
         head.load_state_dict(own, strict=False)  # settings that do not move are there already
         return whole

@@ -41,6 +41,8 @@ class Stack:
         self.y = torch.stack([stream.y for stream in self.streams])
         self.base = torch.tensor([stream.fold for stream in self.streams])[:, None] * x.shape[1]
         self.params = self._drawn(network)
+        for kind in self.kinds:
+            kind.head.to(x.dtype)  # as the trainer's, whose simplex is then precise
         self.settings = Settings(self.kinds, self.variants, self.totals, x.dtype)
 
     def _drawn(self, network: FCNN) -> Tensors:
