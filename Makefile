@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/softmargin demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -31,4 +31,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis softmargin-demo softmargin-report
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis softmargin-demo

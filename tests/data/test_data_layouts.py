@@ -225,6 +225,7 @@ def test_broken_tables_are_refused_by_name(tmp_path, monkeypatch, text, words):
 @pytest.mark.parametrize(
     "content",
     [b"", b"no idx", gzip.compress(b"\0\0\x08\x03" + b"\0" * 8), gzip.compress(bytes(99))[:20]],
+    ids=["empty", "text", "short", "cut"],
 )
 def test_broken_idx_files_are_refused_by_name(tmp_path, content):
     write_mnist(tmp_path / "mnist", mnist_arrays())
