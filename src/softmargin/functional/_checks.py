@@ -177,7 +177,9 @@ def check_probabilities(target: Tensor) -> None:
 
 
 def check_weight(weight: Tensor, num_classes: int) -> None:
-    """Raise ``RuntimeError`` unless there is one weight per class."""
+    """Raise unless ``weight`` is a tensor with one weight per class."""
+    if not isinstance(weight, Tensor):
+        raise TypeError(f"weight must be a Tensor, but got {type(weight).__name__}.")
     if tuple(weight.shape) != (num_classes,):
         raise RuntimeError(
             f"weight must have shape ({num_classes},), one per class, got {tuple(weight.shape)}."
@@ -188,6 +190,13 @@ def check_label_smoothing(value: float) -> None:
     """Raise ``RuntimeError`` unless the smoothing is a share."""
     if not 0.0 <= value <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, but got {value}.")
+
+
+def check_ignore_index(value: object) -> None:
+    """Raise ``TypeError`` unless ``value`` is a whole number."""
+    whole = isinstance(value, int) or hasattr(value, "__index__")  # of NumPy, or a tensor
+    if isinstance(value, bool) or not whole:
+        raise TypeError(f"ignore_index must be a whole number, but got {value!r}.")
 
 
 def check_count(name: str, value: int, least: int) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional.margins import HALF, broadcast_along, tempered
+from softmargin.functional.margins import HALF, at_least_float32, broadcast_along, tempered
 
 OfTarget = Callable[[Tensor, Tensor, int], Tensor]
 """(logits, index that keeps the class dimension, class dimension) -> one value per sample."""
@@ -37,13 +37,17 @@ def criterion(
     label_smoothing: float,
 ) -> Tensor:
     """Apply a loss to class indices or class probabilities, as ``F.cross_entropy`` would."""
-    dim = checks.check_fit(input, target)
-    checks.check_setting("tau", tau)
     checks.check_choice("reduction", reduction, checks.REDUCTIONS)
     checks.check_label_smoothing(label_smoothing)
+    checks.check_ignore_index(ignore_index)
+    dim = checks.check_fit(input, target)
+    checks.check_setting("tau", tau)
     if weight is not None:
         checks.check_weight(weight, input.shape[dim])
     logits = tempered(input, tau, dim)
+    if target.is_floating_point() or label_smoothing > 0:
+        logits = at_least_float32(logits)  # used several times: round the sum of the gradients
+    dtype = _result_dtype(input)
     if target.is_floating_point():
         if ignore_index >= 0:
             raise RuntimeError(
@@ -53,6 +57,7 @@ def criterion(
         checks.check_probabilities(target)
         losses = _of_probabilities(logits, target, by_class, dim, weight, label_smoothing)
         loss = _reduce(losses, reduction, None)
+        dtype = torch.promote_types(dtype, target.dtype)
     else:
         losses, norm = _of_indices(
             logits, target, of_target, by_class, dim, weight, ignore_index, label_smoothing
@@ -60,7 +65,7 @@ def criterion(
         if reduction == "none":
             losses = losses.view(target.shape)
         loss = _reduce(losses, reduction, norm)
-    return loss.to(_result_dtype(input))
+    return loss.to(dtype)
 
 
 def _of_indices(
@@ -116,7 +121,7 @@ def _of_probabilities(
 ) -> Tensor:
     """Return Σ_c y_c·loss_c, each class's own loss weighted by its probability."""
     losses = by_class(logits, dim)
-    target = target.to(losses.dtype)
+    target = target.to(torch.promote_types(losses.dtype, target.dtype))
     if label_smoothing > 0:
         target = target * (1 - label_smoothing) + label_smoothing / logits.shape[dim]
     if weight is not None:

@@ -248,7 +248,9 @@ def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tens
     """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum."""
     others = at_least_float32(without_target(logits, index, dim))
     rival = others.detach().amax(dim, keepdim=True)
-    others = others.sub_(rival).exp_()
+    # not in place where a tensor may stand for several: a dual one, one of a batch, a subclass
+    plain = needs_plain_operations()
+    others = (others - rival).exp() if plain else others.sub_(rival).exp_()
     return others, rival, others.sum(dim, keepdim=True)
 
 
@@ -287,7 +289,9 @@ class _SoftMaximum(torch.autograd.Function):
         of_beta = None
         if ctx.needs_input_grad[3]:
             of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
-        pull = (grad * torch.sigmoid(xi - log_beta)).unsqueeze(dim)
+        # ξ is -inf where the target's logit is inf, and log β where there is no floor
+        above = xi.clamp_min(torch.finfo(xi.dtype).min) - log_beta
+        pull = (grad * torch.sigmoid(above)).unsqueeze(dim)
         if transformed:
             others = torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)
             of_logits = (others * pull).scatter(dim, index, -pull).to(logits.dtype)
