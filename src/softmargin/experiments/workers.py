@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from softmargin._warnings import plain_warnings
 from softmargin.experiments.experiment import Cell
 from softmargin.experiments.store import CellStore, is_full
 
@@ -123,8 +124,9 @@ def _serve(pipe: Connection, root: Path, threads: int) -> None:
     torch.set_num_threads(threads)
     store = CellStore(root)
     pipe.send(None)
-    while True:
-        pipe.send(attempt(store, pipe.recv()))
+    with plain_warnings():
+        while True:
+            pipe.send(attempt(store, pipe.recv()))
 
 
 def _end_with_parent() -> None:

@@ -71,6 +71,11 @@ def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
     """
     module = _find("loss", name, catalogue.LOSSES, "Loss")
     loss: LogitLoss = _made("loss", module, options)
+    if not 0 <= loss.label_smoothing <= 1:  # the loss itself says so, as PyTorch, at its first call
+        raise OptionError(
+            "label_smoothing",
+            f"label_smoothing must be between 0.0 and 1.0, but got {loss.label_smoothing}.",
+        )
     return loss
 
 
