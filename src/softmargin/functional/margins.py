@@ -86,7 +86,7 @@ def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> 
 
 def prepare(logits: Tensor, target: Tensor, tau: float | Tensor) -> tuple[Tensor, Tensor, int]:
     """Check the arguments of a per-sample function; return logits over τ, index and dimension."""
-    dim = check_fit(logits, target)
+    dim = check_fit(logits, target, "logits")
     check_setting("tau", tau)
     if target.is_floating_point():
         raise RuntimeError("target must hold class indices here, but got class probabilities.")
@@ -193,7 +193,9 @@ def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     if needs_plain_operations():
         _, rival, total = _exponentials(logits, index, dim)
         return _log_odds(logits, index, dim, rival, total)
-    no_floor = torch.scalar_tensor(-math.inf, dtype=compute_dtype(logits))
+    # not -inf: where ξ is -inf too, their difference would be NaN
+    dtype = compute_dtype(logits)
+    no_floor = torch.scalar_tensor(torch.finfo(dtype).min, dtype=dtype)
     return _SoftMaximum.apply(logits, index, dim, no_floor)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -243,11 +245,17 @@ def needs_plain_operations() -> bool:
 
 
 def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum."""
+    """Return e^(z_i - rival), 0 for the target, the others' maximum ``rival``, and their sum."""
     others = at_least_float32(without_target(logits, index, dim))
     rival = others.detach().amax(dim, keepdim=True)
     others = others.sub_(rival).exp_()
-    return others, rival, others.sum(dim, keepdim=True)
+    # where the others stand at the lowest number themselves, the target would count as one more
+    if needs_plain_operations():
+        others = with_target(others, index, dim, 0.0)
+    else:
+        others.scatter_(dim, index, 0.0)
+    total = others.sum(dim, keepdim=True)
+    return others, rival, total.clamp_min(torch.finfo(total.dtype).tiny)  # 0 if all are masked
 
 
 def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:
@@ -287,7 +295,7 @@ class _SoftMaximum(torch.autograd.Function):
             of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
         pull = (grad * torch.sigmoid(xi - log_beta)).unsqueeze(dim)
         if transformed:
-            others = torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)
+            others = torch.softmax(only_others(logits, index, dim), dim)
             of_logits = (others * pull).scatter(dim, index, -pull).to(logits.dtype)
         elif kept:
             others, total = kept
