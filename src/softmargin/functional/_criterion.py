@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional.margins import HALF, broadcast_along, tempered
+from softmargin.functional.margins import HALF, at_least_float32, broadcast_along, tempered
 
 OfTarget = Callable[[Tensor, Tensor, int], Tensor]
 """(logits, index that keeps the class dimension, class dimension) -> one value per sample."""
@@ -41,9 +41,13 @@ def criterion(
     checks.check_setting("tau", tau)
     checks.check_choice("reduction", reduction, checks.REDUCTIONS)
     checks.check_label_smoothing(label_smoothing)
+    checks.check_ignore_index(ignore_index)
     if weight is not None:
         checks.check_weight(weight, input.shape[dim])
     logits = tempered(input, tau, dim)
+    if target.is_floating_point() or label_smoothing > 0:
+        # gradients of several terms meet: in half precision they would be rounded before they add
+        logits = at_least_float32(logits)
     if target.is_floating_point():
         if ignore_index >= 0:
             raise RuntimeError(
@@ -81,12 +85,14 @@ def _of_indices(
     weights = None
     if weight is not None:
         weights = weight.to(losses.dtype)[index].squeeze(dim)
-        losses = losses * weights
+        losses = _weighted(losses, weights)
     if label_smoothing > 0:
         everywhere = by_class(logits, dim)
         if weight is not None:
-            everywhere = everywhere * broadcast_along(weight.to(everywhere.dtype), everywhere, dim)
-        losses = (1 - label_smoothing) * losses + label_smoothing * everywhere.mean(dim)
+            along = broadcast_along(weight.to(everywhere.dtype), everywhere, dim)
+            everywhere = _weighted(everywhere, along)
+        smooth = label_smoothing * everywhere.mean(dim)
+        losses = smooth if label_smoothing == 1 else (1 - label_smoothing) * losses + smooth
     if ignored is None:
         return losses, None if weights is None else weights.sum()
     ignored = ignored.squeeze(dim)
@@ -121,9 +127,12 @@ def _of_probabilities(
         target = target * (1 - label_smoothing) + label_smoothing / logits.shape[dim]
     if weight is not None:
         target = target * broadcast_along(weight.to(target.dtype), target, dim)
-    # a masked class is infinitely unlikely: without probability it adds nothing
-    masked = (target == 0) & (losses == math.inf)
-    return (losses * target).masked_fill(masked, 0.0).sum(dim)
+    return _weighted(losses, target).sum(dim)
+
+
+def _weighted(losses: Tensor, shares: Tensor) -> Tensor:
+    """Return the product; a masked class is infinitely unlikely, but without a share adds 0."""
+    return (losses * shares).masked_fill((shares == 0) & (losses == math.inf), 0.0)
 
 
 def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:

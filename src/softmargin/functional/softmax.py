@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import criterion
+from softmargin.functional._criterion import _result_dtype, criterion
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
+    at_least_float32,
     broadcast_along,
     compute_dtype,
     log_odds_by_class,
@@ -88,8 +89,12 @@ def gradient_decay_loss(
         xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
         return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
 
+    checks.check_flag("floored", floored)
+    checks.check_flag("compensate", compensate)
+    checks.check_fit(input, target)
     loss = criterion(
-        input,
+        # a large β makes a factor that is infinite in half precision
+        at_least_float32(input) if compensate else input,
         target,
         of_target,
         by_class,
@@ -101,7 +106,8 @@ def gradient_decay_loss(
     )
     if not compensate:
         return loss
-    return loss * _compensation(input, target, beta, tau, weight, ignore_index).to(loss.dtype)
+    factor = _compensation(input, target, beta, tau, weight, ignore_index)
+    return (loss * factor).to(_result_dtype(input))
 
 
 def soft_margin_softmax_loss(
@@ -230,6 +236,7 @@ def regularized_softmax_loss(
     checks.check_choice("divergence", divergence, checks.DIVERGENCES)
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
+        z = at_least_float32(z)
         loss = soft_maximum_of(z, index, dim, _log(beta, z, dim, index))
         return loss + lam * divergence_of(z, index, dim, divergence)
 
