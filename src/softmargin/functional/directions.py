@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin.functional._checks import value_range
 from softmargin.functional.margins import (
     at_least_float32,
     at_target,
@@ -86,8 +87,24 @@ OFF = nullcontext()
 
 def _inverse_length(vectors: Tensor) -> Tensor:
     """Return 1/‖v‖ for each row, and 1 for a zero vector, which has no direction."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length = length_of(vectors)
     return torch.where(length > 0, length, 1.0).reciprocal()
+
+
+def length_of(vectors: Tensor) -> Tensor:
+    """Return ‖v‖ for each row; on a CPU also where the squares underflow in float32."""
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    if vectors.device.type != "cpu" or vectors.dtype == torch.float64:
+        return length
+    extremes = value_range(length)
+    if extremes is not None and extremes[0] > SHORT:
+        return length
+    # slower, so only for a short vector, or where it cannot be seen whether there is one
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=torch.float64)
+    return length.to(vectors.dtype)
+
+
+SHORT = 1e-15
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -95,7 +112,7 @@ def unit(vectors: Tensor) -> Tensor:
 
     A quotient, not a product with 1/‖v‖: that would square a short vector's length in backward.
     """
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length = length_of(vectors)
     return vectors / torch.where(length > 0, length, 1.0)
 
 
@@ -303,7 +320,8 @@ def _backward_of_cosines(
     of_x = grad @ w
     of_x.addcmul_(x, (of_x * x).sum(-1, keepdim=True), value=-1).mul_(x_inverse)
     of_w = grad.t() @ x
-    of_w.addcmul_(w, (along * w_inverse.square()).unsqueeze(-1), value=-1)
+    # not w·(1/‖w‖)²: for a length of 1e-20 the square overflows
+    of_w.addcmul_(w * w_inverse.unsqueeze(-1), (along * w_inverse).unsqueeze(-1), value=-1)
     return of_x, of_w
 
 

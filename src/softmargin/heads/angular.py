@@ -11,7 +11,7 @@ from torch import Tensor
 from softmargin._settings import NOT_NEGATIVE, POSITIVE
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, unit
+from softmargin.functional.directions import angles_of, full_precision, length_of, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 
@@ -76,10 +76,10 @@ class LSoftmaxHead(Head):
             x, weight = at_least_float32(features), self.directions()
             logits = F.linear(x, weight)
             own = weight[index.squeeze(-1)]
-            lengths = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(own, dim=-1)
-            lengths = lengths.unsqueeze(-1)
+            lengths = length_of(x) * length_of(own)
             plain = (x * own).sum(-1, keepdim=True)
-            cosine = plain / torch.where(lengths > 0, lengths, 1.0)
+            # not plain/lengths: of two short vectors the product of lengths underflows
+            cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
             mixed = (self.anneal * plain + with_margin) / (1 + self.anneal)
             return with_target(logits, index, -1, mixed)
