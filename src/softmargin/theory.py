@@ -23,6 +23,7 @@ from torch import Tensor
 from softmargin.functional import margins
 from softmargin.functional._checks import (
     DIVERGENCES,
+    LARGE,
     check_choice,
     check_number,
     check_setting,
@@ -56,6 +57,8 @@ def closed_form(formula: Callable[P, Value]) -> Callable[P, Value]:
         for name, value in bound.arguments.items():
             if name not in PASSED_ON:
                 tensor = value if isinstance(value, Tensor) else _tensor(name, value)
+                if tensor.is_complex():
+                    raise TypeError(f"{name} must hold real numbers, but got {tensor.dtype}.")
                 _check(name, tensor)
                 bound.arguments[name] = tensor.to(device=device, dtype=compute)
         result = formula(*bound.args, **bound.kwargs)
@@ -75,6 +78,8 @@ def _common_dtype(tensors: list[Tensor]) -> torch.dtype:
 
 def _tensor(name: str, value: Value) -> Tensor:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) >= LARGE:
+            raise ValueError(f"{name} must be given as a float if it is so large, but got {value}.")
         return torch.tensor(float(value), dtype=torch.float64)  # torch.compile can trace this
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
@@ -276,7 +281,10 @@ def hessian(logits: Value, target: Value, beta: Value = 1.0) -> Value:
                [-0.25,  0.25]])
     """
     if not isinstance(target, Tensor):
-        target = torch.as_tensor(np.array(target), device=logits.device)
+        array = np.array(target)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"target must hold class indices, but got {target!r}.")
+        target = torch.as_tensor(array, device=logits.device)
         target = target if target.is_floating_point() else target.long()
     logits, index, dim = margins.prepare(logits, target, 1.0)
     check_setting("beta", beta, logits.shape[dim])
@@ -308,7 +316,10 @@ def hessian_max_eigenvalue(logits: Value, target: Value, beta: Value = 1.0) -> V
         >>> hessian_max_eigenvalue(np.zeros((1, 2)), np.array([0]))
         array([0.5])
     """
-    return torch.linalg.eigvalsh(hessian(logits, target, beta))[..., -1]
+    matrix = hessian(logits, target, beta)
+    unknown = matrix.isnan().any(-1).any(-1)  # which the solver would refuse
+    matrix = matrix.masked_fill(unknown[..., None, None], 0.0)
+    return torch.linalg.eigvalsh(matrix)[..., -1].masked_fill(unknown, math.nan)
 
 
 @closed_form
