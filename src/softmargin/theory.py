@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeAlias
 
 import numpy as np
@@ -61,6 +61,7 @@ def closed_form(formula: Callable[P, Value]) -> Callable[P, Value]:
                     raise TypeError(f"{name} must hold real numbers, but got {tensor.dtype}.")
                 _check(name, tensor)
                 bound.arguments[name] = tensor.to(device=device, dtype=compute)
+        _check_shapes(bound.arguments)
         result = formula(*bound.args, **bound.kwargs)
         if given:
             return result.to(dtype)
@@ -93,6 +94,19 @@ def _check(name: str, tensor: Tensor) -> None:
             raise ValueError(f"{name} must be between 0 and 1, but got {number}.")
         if name in LOWER_BOUNDS:
             check_number(name, number, above=LOWER_BOUNDS[name], inclusive=name in BOUND_INCLUDED)
+
+
+def _check_shapes(arguments: Mapping[str, Any]) -> None:
+    """Raise unless the arguments of a formula on single numbers fit together."""
+    if "logits" in arguments:
+        return
+    shapes = {n: tuple(v.shape) for n, v in arguments.items() if isinstance(v, Tensor)}
+    try:
+        torch.broadcast_shapes(*shapes.values())  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        given = ", ".join(map(str, shapes.values()))
+        names = " and ".join(shapes)
+        raise ValueError(f"{names} must have shapes that broadcast, but got {given}.") from None
 
 
 @closed_form

@@ -135,7 +135,9 @@ def _plain_cosines(
     amount: float | Tensor = 0.0,
     of_angle: bool = False,
 ) -> Tensor:
-    cosine = F.linear(unit(at_least_float32(features)), unit(at_least_float32(weight)))
+    # at once: gradients that meet in half precision would be rounded before they add
+    features, weight = at_least_float32(features), at_least_float32(weight)
+    cosine = F.linear(unit(features), unit(weight))
     if index is not None and margin is not None:
         if of_angle:
             own = _target_angle(features, weight, index).to(cosine.dtype)
@@ -157,6 +159,7 @@ def _plain_arccos(cosine: Tensor) -> Tensor:
 def _plain_angles(
     features: Tensor, weight: Tensor, index: Tensor | None, scale: float | Tensor
 ) -> Tensor:
+    features, weight = at_least_float32(features), at_least_float32(weight)
     angle = _plain_arccos(_plain_cosines(features, weight, 1.0))
     if index is not None:
         angle = with_target(angle, index, -1, _target_angle(features, weight, index))

@@ -56,7 +56,8 @@ def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> T
     # log((C-1)q), with 0 in the target's place so that it adds nothing to either sum
     relative = with_target(log_q + math.log(others), index, dim, 0.0)
     weighted = _weighted(log_q.exp(), relative).sum(dim)
-    return _combine(weighted, -(relative / others).sum(dim), divergence)
+    mean = _finite((relative / others).sum(dim))
+    return _combine(weighted, -mean, divergence)
 
 
 def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
@@ -75,7 +76,7 @@ def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
     rest = torch.log1p(-own.exp())
     mean_log_q = (p_log_p.sum(dim, keepdim=True) - _weighted(own.exp(), own)) / rest.exp() - rest
     share = log_p / others
-    sum_log_q = share.sum(dim, keepdim=True) - own / others - rest
+    sum_log_q = _finite(share.sum(dim, keepdim=True)) - own / others - rest
     result = _combine(mean_log_q + math.log(others), -sum_log_q - math.log(others), divergence)
     return with_target(result, top, dim, of_top)
 
@@ -85,7 +86,11 @@ def _log_softmax(logits: Tensor, dim: int) -> Tensor:
 
     Its probability is 0 either way, but 0·log 0 is then 0, and sums over the classes stay finite.
     """
-    return torch.log_softmax(logits, dim).clamp_min(torch.finfo(logits.dtype).min)
+    return _finite(torch.log_softmax(logits, dim))
+
+
+def _finite(values: Tensor) -> Tensor:
+    return values.clamp_min(torch.finfo(values.dtype).min)
 
 
 def _weighted(share: Tensor, log_share: Tensor) -> Tensor:

@@ -54,6 +54,7 @@ def mean_hinge_loss(
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         z = at_least_float32(z)
         lead = with_target(z - at_target(z, index, dim) + margin, index, dim, 0.0)
+        lead = lead.masked_fill(z == -math.inf, 0.0)  # a masked class never leads
         return lead.relu().sum(dim) / (z.shape[dim] - 1)
 
     return criterion(
