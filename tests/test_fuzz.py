@@ -110,6 +110,36 @@ def test_the_mean_hinge_of_large_logits_does_not_overflow_on_the_way():
     assert F.mean_hinge_loss(logits, target).item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_the_mean_hinge_of_a_masked_target_is_infinite_also_with_other_masked_classes():
+    logits = torch.tensor([[-math.inf, -math.inf, 1.0]])
+    assert F.mean_hinge_loss(logits, torch.tensor([0])) == math.inf
+
+
+def test_a_divergence_that_overflows_vanishes_with_lam_0():
+    lowest = torch.finfo(torch.float64).min
+    logits = torch.tensor([[0.0, lowest, lowest, lowest]], dtype=torch.float64)
+    options = {"divergence": "uniform_to_logits", "label_smoothing": 0.2}
+    loss = F.regularized_softmax_loss(logits, torch.tensor([1]), lam=0.0, **options)
+    assert loss == F.gradient_decay_loss(logits, torch.tensor([1]), label_smoothing=0.2)
+
+
+def test_gradients_of_angles_are_rounded_to_half_precision_once():
+    head = heads.ArcGradHead(8, 3, scale=2.0)
+    features = torch.randn(1, 50, 8, dtype=torch.bfloat16)
+    target, weights = torch.arange(50).unsqueeze(0) % 3, torch.randn(1, 50, 3)
+    gradients = []
+    for dtype in (torch.bfloat16, torch.float32):
+        x = features.to(dtype, copy=True).requires_grad_()
+        (head(x, target) * weights).sum().backward()
+        gradients.append(x.grad.float())
+    torch.testing.assert_close(*gradients, rtol=2**-7, atol=1e-5)
+
+
+def test_theory_says_which_shapes_do_not_fit():
+    with pytest.raises(ValueError, match=r"p and beta must have shapes that broadcast, but got"):
+        theory.gradient_magnitude(torch.rand(3), torch.ones(4))
+
+
 @pytest.mark.parametrize("length", [1e-20, 1e-25])
 def test_short_vectors_have_directions_and_gradients(length):
     features, weight = torch.randn(4, 6), torch.randn(3, 6)
