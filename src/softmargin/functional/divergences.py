@@ -94,11 +94,11 @@ def _finite(values: Tensor) -> Tensor:
 
 
 def _weighted(share: Tensor, log_share: Tensor) -> Tensor:
-    """Return the product, and 0 without a gradient for a share of 0.
+    """Return the product, without a gradient where the share has long been 0.
 
     There a larger gradient from above (λ, a loss scale) would overflow: ∞·0 is NaN.
     """
-    return share * log_share.masked_fill(share == 0, 0.0)
+    return share * log_share.clamp_min(-1000.0)
 
 
 def _combine(logits_to_uniform: Tensor, uniform_to_logits: Tensor, divergence: str) -> Tensor:

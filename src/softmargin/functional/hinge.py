@@ -53,9 +53,11 @@ def mean_hinge_loss(
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         z = at_least_float32(z)
-        lead = with_target(z - at_target(z, index, dim) + margin, index, dim, 0.0)
-        lead = lead.masked_fill(z == -math.inf, 0.0)  # a masked class never leads
-        return lead.relu().sum(dim) / (z.shape[dim] - 1)
+        own = at_target(z, index, dim)
+        masked = own == -math.inf  # and other masked classes with it: ∞ - ∞ is NaN
+        lead = with_target(z - own.masked_fill(masked, 0.0) + margin, index, dim, 0.0)
+        mean = lead.relu().sum(dim) / (z.shape[dim] - 1)
+        return mean.masked_fill(masked.squeeze(dim), math.inf)
 
     return criterion(
         input,

@@ -245,17 +245,17 @@ def needs_plain_operations() -> bool:
 
 
 def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return e^(z_i - rival), 0 for the target, the others' maximum ``rival``, and their sum."""
+    """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum."""
     others = at_least_float32(without_target(logits, index, dim))
     rival = others.detach().amax(dim, keepdim=True)
     others = others.sub_(rival).exp_()
-    # where the others stand at the lowest number themselves, the target would count as one more
+    # not 1 where the others stand at the lowest number too, nor a sum of 0 where all are masked
+    nothing = torch.finfo(others.dtype).tiny
     if needs_plain_operations():
-        others = with_target(others, index, dim, 0.0)
+        others = with_target(others, index, dim, nothing)
     else:
-        others.scatter_(dim, index, 0.0)
-    total = others.sum(dim, keepdim=True)
-    return others, rival, total.clamp_min(torch.finfo(total.dtype).tiny)  # 0 if all are masked
+        others.scatter_(dim, index, nothing)
+    return others, rival, others.sum(dim, keepdim=True)
 
 
 def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:

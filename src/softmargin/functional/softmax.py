@@ -91,10 +91,12 @@ def gradient_decay_loss(
 
     checks.check_flag("floored", floored)
     checks.check_flag("compensate", compensate)
-    checks.check_fit(input, target)
+    logits = input
+    if compensate:  # by a factor that may be infinite in half precision
+        checks.check_fit(input, target)
+        logits = at_least_float32(input)
     loss = criterion(
-        # a large β makes a factor that is infinite in half precision
-        at_least_float32(input) if compensate else input,
+        logits,
         target,
         of_target,
         by_class,
