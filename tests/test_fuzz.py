@@ -15,7 +15,7 @@ from fuzz import command, odd
 from softmargin import functional as F
 from softmargin import heads, theory
 
-CALLS = {"losses": 1000, "heads": 1200, "metrics": 120}
+CALLS = {"losses": 700, "heads": 900, "metrics": 100}
 # refuse odd arguments less clearly; the command shows where
 LATER = ("calibration.", "Calibration", "Temperature", "Vector", "diagnostics.", "Confidence")
 LATER += ("CenterLoss", "heads.LinearHead")

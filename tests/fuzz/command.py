@@ -28,10 +28,10 @@ def call(seed, number, area=None):
         return area, f"{type(error).__name__}: {error}"
 
 
-def run(calls, seed, area=None, report=lambda number, counts, found: None):
+def run(calls, seed, area=None, report=lambda number, counts, found: None, first=0):
     """Make calls and return what is wrong, as (number of the call, area, sentence)."""
     found, counts = [], collections.Counter()
-    for number in range(calls):
+    for number in range(first, first + calls):
         drawn, wrong = call(seed, number, area)
         counts[drawn] += 1
         if wrong is not None:
@@ -45,6 +45,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--calls", type=int, default=10_000, help="how many calls")
     parser.add_argument("--seed", type=int, default=0, help="what they are drawn from")
+    parser.add_argument("--first", type=int, default=0, help="number of the first, to share work")
     parser.add_argument("--area", choices=AREAS, help="only calls of one area")
     parser.add_argument("--case", type=int, help="only the call of this number")
     options = parser.parse_args(argv)
@@ -59,17 +60,17 @@ def main(argv=None):
     def report(number, counts, found):
         if found and found[-1][0] == number:
             print(f"FOUND {repeat(options, *found[-1])}", flush=True)
-        if time.monotonic() - shown[0] > 10 or number + 1 == options.calls:
+        if time.monotonic() - shown[0] > 10 or sum(counts.values()) == options.calls:
             shown[0] = time.monotonic()
             parts = ", ".join(f"{count} {area}" for area, count in sorted(counts.items()))
             print(
-                f"{number + 1} of {options.calls} calls ({parts}) in "
+                f"{sum(counts.values())} of {options.calls} calls ({parts}) in "
                 f"{time.monotonic() - start:.0f} s, {len(found)} findings",
                 file=sys.stderr,
                 flush=True,
             )
 
-    found = run(options.calls, options.seed, options.area, report)
+    found = run(options.calls, options.seed, options.area, report, options.first)
     by_area = collections.Counter(area for _, area, _ in found)
     print(f"{options.calls} calls, seed {options.seed}: {len(found)} findings {dict(by_area)}")
     return int(bool(found))
