@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from softmargin._settings import ModuleWithSettings, Setting
-from softmargin.functional._checks import check_number
+from softmargin.functional._checks import check_flag, check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,10 +137,10 @@ class Schedule(ABC):
 
     def _steps_in(self, state_dict: Mapping[str, Any]) -> int:
         """Check a ``state_dict`` and return its step."""
+        _check_mapping(state_dict)
         if set(state_dict) != {"name", "steps_taken"}:
-            raise ValueError(
-                f"state_dict must hold name and steps_taken, but got {', '.join(state_dict)}."
-            )
+            got = ", ".join(map(str, state_dict)) or "nothing"
+            raise ValueError(f"state_dict must hold name and steps_taken, but got {got}.")
         if state_dict["name"] != self.name:
             raise ValueError(
                 f"state_dict must be that of a schedule over {self.name!r}, "
@@ -196,6 +196,7 @@ class _Ramp(Schedule):
 
     def value_at(self, step: float) -> float:
         """Return the value at a step; steps below 0 count as 0."""
+        step = _as_step(step)
         if step <= 0 or step >= self.steps:  # exactly, whatever the rounding of the formula
             return float(self.start if step <= 0 else self.end)
         low, high = sorted((self.start, self.end))
@@ -315,11 +316,13 @@ class Piecewise(Schedule):
     ) -> None:
         """Keep the points and set the attribute; see the class."""
         self.points = _as_points(points)
+        check_flag("interpolate", interpolate)
         self.interpolate = interpolate
         super().__init__(module, name, (value for _, value in self.points))
 
     def value_at(self, step: float) -> float:
         """Return the value at a step."""
+        step = _as_step(step)
         following = bisect_right(self.points, step, key=lambda point: point[0])
         at, value = self.points[max(following - 1, 0)]
         if self.interpolate and 0 < following < len(self.points):
@@ -375,7 +378,7 @@ class InversePower(Schedule):
     def value_at(self, step: float) -> float:
         """Return the value at a step; steps below 0 count as 0."""
         # through the logarithm: a large power underflows to 0 where a quotient would overflow
-        decay = math.exp(-self.power * math.log1p(self.gamma * max(step, 0)))
+        decay = math.exp(-self.power * math.log1p(self.gamma * max(_as_step(step), 0)))
         return float(max(self.floor, self.base * decay))
 
     @property
@@ -411,7 +414,10 @@ class Schedules:
 
     def __init__(self, schedules: Iterable[Schedule]) -> None:
         """Keep the schedules; see the class."""
-        self._schedules = list(schedules)
+        try:
+            self._schedules = list(schedules)
+        except TypeError:
+            raise TypeError(f"schedules must hold schedules, but got {schedules!r}.") from None
         moved = set()
         for schedule in self._schedules:
             if not isinstance(schedule, Schedule):
@@ -435,6 +441,7 @@ class Schedules:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where a ``state_dict`` of the same schedules stopped; all of it fits or none."""
+        _check_mapping(state_dict)
         states = state_dict.get("schedules", ())
         if len(states) != len(self):
             raise ValueError(
@@ -555,9 +562,29 @@ def _as_number(argument: str, value: Any) -> float:
     return cast(float, value)
 
 
+def _as_step(step: float) -> float:
+    """Return a step as a float; any real number is one, also between and beyond the integers."""
+    step = _as_number("step", step)
+    if not isinstance(step, int | float):
+        raise TypeError(f"step must be a number, but got {step!r}.")
+    try:
+        return float(step)
+    except OverflowError:
+        return math.inf if step > 0 else -math.inf
+
+
+def _check_mapping(state_dict: Any) -> None:
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"state_dict must be a dict, but got {type(state_dict).__name__}.")
+
+
 def _as_points(points: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
     """Check that ``points`` are pairs by increasing step."""
     checked: list[tuple[float, float]] = []
+    try:
+        points = list(points)
+    except TypeError:
+        raise TypeError(f"points must hold (step, value) pairs, but got {points!r}.") from None
     for point in points:
         try:
             step, value = point
@@ -581,6 +608,8 @@ def _settings_of(module: nn.Module) -> Mapping[str, Setting]:
 
 def _check_attribute(module: nn.Module, name: str) -> None:
     """Raise unless ``name`` is a numeric attribute, with a sentence that names those there are."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, but got {name!r}.")
     public = [key for key in vars(module) if not key.startswith("_") and key not in STRUCTURE]
     candidates = dict.fromkeys([*_settings_of(module), *public])
     learned = {key for key in _settings_of(module) if cast(ModuleWithSettings, module).learns(key)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from torch import Tensor
 from softmargin.functional import margins
 from softmargin.functional._checks import (
     DIVERGENCES,
+    LARGE,
     check_choice,
     check_number,
     check_setting,
@@ -56,8 +57,11 @@ def closed_form(formula: Callable[P, Value]) -> Callable[P, Value]:
         for name, value in bound.arguments.items():
             if name not in PASSED_ON:
                 tensor = value if isinstance(value, Tensor) else _tensor(name, value)
+                if tensor.is_complex():
+                    raise TypeError(f"{name} must hold real numbers, but got {tensor.dtype}.")
                 _check(name, tensor)
                 bound.arguments[name] = tensor.to(device=device, dtype=compute)
+        _check_shapes(bound.arguments)
         result = formula(*bound.args, **bound.kwargs)
         if given:
             return result.to(dtype)
@@ -75,6 +79,8 @@ def _common_dtype(tensors: list[Tensor]) -> torch.dtype:
 
 def _tensor(name: str, value: Value) -> Tensor:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) >= LARGE:
+            raise ValueError(f"{name} must be given as a float if it is so large, but got {value}.")
         return torch.tensor(float(value), dtype=torch.float64)  # torch.compile can trace this
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
@@ -88,6 +94,19 @@ def _check(name: str, tensor: Tensor) -> None:
             raise ValueError(f"{name} must be between 0 and 1, but got {number}.")
         if name in LOWER_BOUNDS:
             check_number(name, number, above=LOWER_BOUNDS[name], inclusive=name in BOUND_INCLUDED)
+
+
+def _check_shapes(arguments: Mapping[str, Any]) -> None:
+    """Raise unless the arguments of a formula on single numbers fit together."""
+    if "logits" in arguments:
+        return
+    shapes = {n: tuple(v.shape) for n, v in arguments.items() if isinstance(v, Tensor)}
+    try:
+        torch.broadcast_shapes(*shapes.values())  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        given = ", ".join(map(str, shapes.values()))
+        names = " and ".join(shapes)
+        raise ValueError(f"{names} must have shapes that broadcast, but got {given}.") from None
 
 
 @closed_form
@@ -276,7 +295,10 @@ def hessian(logits: Value, target: Value, beta: Value = 1.0) -> Value:
                [-0.25,  0.25]])
     """
     if not isinstance(target, Tensor):
-        target = torch.as_tensor(np.array(target), device=logits.device)
+        array = np.array(target)
+        if array.dtype.kind not in "iuf":
+            raise TypeError(f"target must hold class indices, but got {target!r}.")
+        target = torch.as_tensor(array, device=logits.device)
         target = target if target.is_floating_point() else target.long()
     logits, index, dim = margins.prepare(logits, target, 1.0)
     check_setting("beta", beta, logits.shape[dim])
@@ -308,7 +330,10 @@ def hessian_max_eigenvalue(logits: Value, target: Value, beta: Value = 1.0) -> V
         >>> hessian_max_eigenvalue(np.zeros((1, 2)), np.array([0]))
         array([0.5])
     """
-    return torch.linalg.eigvalsh(hessian(logits, target, beta))[..., -1]
+    matrix = hessian(logits, target, beta)
+    unknown = matrix.isnan().any(-1).any(-1)  # which the solver would refuse
+    matrix = matrix.masked_fill(unknown[..., None, None], 0.0)
+    return torch.linalg.eigvalsh(matrix)[..., -1].masked_fill(unknown, math.nan)
 
 
 @closed_form

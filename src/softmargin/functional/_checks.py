@@ -11,14 +11,16 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import numbers
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 ROUNDING = 1e-3  # what mixing targets in half precision, or a numerical derivative, may take away
+LARGE = 2**63  # whole numbers from here on do not fit into a tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 DIVERGENCES = ("symmetric", "uniform_to_logits", "logits_to_uniform")
@@ -61,7 +63,8 @@ def value_range(tensor: Tensor) -> tuple[float, float] | None:
 
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of ``allowed``."""
-    if value not in (allowed := tuple(allowed)):
+    allowed = tuple(allowed)
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, but got {value!r}.")
 
 
@@ -78,6 +81,8 @@ def check_number(
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number or a tensor, but got {value!r}.")
+    if isinstance(value, int) and abs(value) >= LARGE:
+        raise ValueError(f"{name} must be given as a float if it is so large, but got {value}.")
     good = value < below and (value >= above if inclusive else value > above)
     if not (math.isfinite(value) and good):
         bounds = []
@@ -112,25 +117,33 @@ def check_setting(
             check_number(name, number, above=above, inclusive=inclusive, below=below)
 
 
-def check_fit(input: Tensor, target: Tensor) -> int:
-    """Check that logits and target belong together; return the dimension of the classes."""
-    for name, value in (("input", input), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} must be a Tensor, but got {type(value).__name__}.")
+def check_tensor(name: str, value: Tensor) -> None:
+    """Raise ``TypeError`` unless ``value`` is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a Tensor, but got {type(value).__name__}.")
+
+
+def check_fit(input: Tensor, target: Tensor, name: str = "input") -> int:
+    """Check that logits and target belong together; return the dimension of the classes.
+
+    ``name`` is what the caller calls the logits.
+    """
+    check_tensor(name, input)
+    check_tensor("target", target)
     if not input.is_floating_point():
-        raise NotImplementedError(f"input must be floating-point logits, but got {input.dtype}.")
+        raise NotImplementedError(f"{name} must be floating-point logits, but got {input.dtype}.")
     if input.ndim == 0:
-        raise RuntimeError("input must have shape (C), (N, C) or (N, C, d1, ...), but got ().")
+        raise RuntimeError(f"{name} must have shape (C), (N, C) or (N, C, d1, ...), but got ().")
     dim = 0 if input.ndim == 1 else 1
     if input.shape[dim] < 2:
         raise ValueError(
-            f"input must hold at least 2 classes in dimension {dim}, "
+            f"{name} must hold at least 2 classes in dimension {dim}, "
             f"but got {input.shape[dim]} in shape {tuple(input.shape)}."
         )
     if target.shape == input.shape:
         if not target.is_floating_point():
             raise RuntimeError(
-                "target must be floating-point class probabilities when its shape is input's, "
+                f"target must be floating-point class probabilities when its shape is {name}'s, "
                 f"but got {target.dtype}."
             )
         return dim
@@ -140,7 +153,7 @@ def check_fit(input: Tensor, target: Tensor) -> int:
         batches_differ = dim == 0 or target.ndim == 0 or target.shape[0] != input.shape[0]
         raise (ValueError if batches_differ else RuntimeError)(
             f"target must have shape {tuple(expected)} (classes) or {tuple(input.shape)} "
-            f"(probabilities) for this input, but got {tuple(target.shape)}."
+            f"(probabilities) for this {name}, but got {tuple(target.shape)}."
         )
     if target.dtype not in (torch.int64, torch.uint8):
         raise RuntimeError(
@@ -178,25 +191,34 @@ def check_probabilities(target: Tensor) -> None:
 
 def check_weight(weight: Tensor, num_classes: int) -> None:
     """Raise unless ``weight`` is a tensor with one weight per class."""
-    if not isinstance(weight, Tensor):
-        raise TypeError(f"weight must be a Tensor, but got {type(weight).__name__}.")
+    check_tensor("weight", weight)
     if tuple(weight.shape) != (num_classes,):
         raise RuntimeError(
             f"weight must have shape ({num_classes},), one per class, got {tuple(weight.shape)}."
         )
 
 
-def check_label_smoothing(value: float) -> None:
+def check_label_smoothing(value: Any) -> None:
     """Raise ``RuntimeError`` unless the smoothing is a share."""
+    if not torch.compiler.is_compiling() and not isinstance(value, numbers.Real):
+        raise TypeError(f"label_smoothing must be a number, but got {value!r}.")
     if not 0.0 <= value <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, but got {value}.")
 
 
-def check_ignore_index(value: object) -> None:
-    """Raise ``TypeError`` unless ``value`` is a whole number."""
-    whole = isinstance(value, int) or hasattr(value, "__index__")  # of NumPy, or a tensor
-    if isinstance(value, bool) or not whole:
-        raise TypeError(f"ignore_index must be a whole number, but got {value!r}.")
+def check_ignore_index(value: Any) -> None:
+    """Raise ``TypeError`` unless ``value`` could be a target: also one of NumPy, or a tensor."""
+    if torch.compiler.is_compiling() or (type(value) is int and -LARGE < value < LARGE):
+        return
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or abs(int(value)) >= LARGE:
+        raise TypeError(f"ignore_index must be a whole number of 64 bits, but got {value!r}.")
+
+
+def check_flag(name: str, value: bool) -> None:
+    """Raise ``TypeError`` unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, but got {value!r}.")
 
 
 def check_count(name: str, value: int, least: int) -> None:
@@ -205,3 +227,5 @@ def check_count(name: str, value: int, least: int) -> None:
         raise TypeError(f"{name} must be a whole number, but got {value!r}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, but got {value}.")
+    if value >= LARGE:
+        raise ValueError(f"{name} must be a number that memory can hold, but got {value}.")

@@ -86,12 +86,14 @@ def _of_indices(
     weights = None
     if weight is not None:
         weights = weight.to(losses.dtype)[index].squeeze(dim)
-        losses = losses * weights
+        losses = _weighted(losses, weights)
     if label_smoothing > 0:
         everywhere = by_class(logits, dim)
         if weight is not None:
-            everywhere = everywhere * broadcast_along(weight.to(everywhere.dtype), everywhere, dim)
-        losses = (1 - label_smoothing) * losses + label_smoothing * everywhere.mean(dim)
+            along = broadcast_along(weight.to(everywhere.dtype), everywhere, dim)
+            everywhere = _weighted(everywhere, along)
+        smooth = label_smoothing * everywhere.mean(dim)
+        losses = smooth if label_smoothing == 1 else (1 - label_smoothing) * losses + smooth
     if ignored is None:
         return losses, None if weights is None else weights.sum()
     ignored = ignored.squeeze(dim)
@@ -126,9 +128,12 @@ def _of_probabilities(
         target = target * (1 - label_smoothing) + label_smoothing / logits.shape[dim]
     if weight is not None:
         target = target * broadcast_along(weight.to(target.dtype), target, dim)
-    # a masked class is infinitely unlikely: without probability it adds nothing
-    masked = (target == 0) & (losses == math.inf)
-    return (losses * target).masked_fill(masked, 0.0).sum(dim)
+    return _weighted(losses, target).sum(dim)
+
+
+def _weighted(losses: Tensor, shares: Tensor) -> Tensor:
+    """Return the product; a masked class is infinitely unlikely, but without a share adds 0."""
+    return (losses * shares).masked_fill((shares == 0) & (losses == math.inf), 0.0)
 
 
 def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from softmargin.functional._checks import check_classes, check_setting
+from softmargin.functional._checks import check_classes, check_setting, check_tensor
 from softmargin.functional.directions import angles_of, cosines_of
 
 
@@ -37,7 +37,7 @@ def cosine_logits(features: Tensor, weight: Tensor, scale: float | Tensor = 1.0)
         >>> cosine_logits(torch.tensor([3.0, 0.0]), torch.eye(2), scale=10.0)
         tensor([10.,  0.])
     """
-    check_vectors(features, weight.shape[-1])
+    check_vectors(features, _size_of(weight))
     check_setting("scale", scale)
     return cosines_of(features, weight, scale)
 
@@ -64,13 +64,25 @@ def angles(features: Tensor, weight: Tensor, target: Tensor | None = None) -> Te
         >>> angles(torch.tensor([2.0, 0.0]), torch.eye(2), torch.tensor(0))
         tensor([0.0000, 1.5708])
     """
-    check_vectors(features, weight.shape[-1])
+    check_vectors(features, _size_of(weight))
     index = None if target is None else target_index(features, len(weight), target)
     return angles_of(features, weight, index)
 
 
+def _size_of(weight: Tensor) -> int:
+    """Return D, or raise unless there is one row of D numbers per class."""
+    check_tensor("weight", weight)
+    if not weight.is_floating_point() or weight.ndim != 2:
+        raise ValueError(
+            "weight must hold floating-point numbers of shape (C, D), "
+            f"but got {weight.dtype} of shape {tuple(weight.shape)}."
+        )
+    return weight.shape[-1]
+
+
 def check_vectors(features: Tensor, size: int) -> None:
     """Raise unless the features have the size of the class weights."""
+    check_tensor("features", features)
     if not features.is_floating_point():
         raise NotImplementedError(f"features must be floating-point, but got {features.dtype}.")
     if features.ndim == 0 or features.shape[-1] != size:
@@ -83,6 +95,7 @@ def target_index(
     features: Tensor, num_classes: int, target: Tensor, ignore_index: int | None = None
 ) -> Tensor:
     """Return a checked target as an index that keeps the class dimension; ignored ones are 0."""
+    check_tensor("target", target)
     if target.dtype not in (torch.int64, torch.uint8):
         raise RuntimeError(
             f"target must hold class indices as torch.int64 or torch.uint8, got {target.dtype}."

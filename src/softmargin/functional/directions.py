@@ -6,6 +6,7 @@ ones serve the compiler, ``torch.func`` and second derivatives. They give the sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin.functional._checks import value_range
 from softmargin.functional.margins import (
     WITHOUT_FLOAT64,
     at_least_float32,
@@ -89,8 +91,24 @@ OFF = nullcontext()
 
 def _inverse_length(vectors: Tensor) -> Tensor:
     """Return 1/‖v‖ for each row, and 1 for a zero vector, which has no direction."""
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length = length_of(vectors)
     return torch.where(length > 0, length, 1.0).reciprocal()
+
+
+def length_of(vectors: Tensor) -> Tensor:
+    """Return ‖v‖ for each row; on a CPU also where the squares do not fit into float32."""
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    if vectors.device.type != "cpu" or vectors.dtype == torch.float64:
+        return length
+    extremes = value_range(length)
+    if extremes is not None and extremes[0] > SHORT and extremes[1] < math.inf:
+        return length
+    # slower, so only where a vector is short or long, or it cannot be seen whether one is
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=torch.float64)
+    return length.to(vectors.dtype)
+
+
+SHORT = 1e-15
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -98,7 +116,7 @@ def unit(vectors: Tensor) -> Tensor:
 
     A quotient, not a product with 1/‖v‖: that would square a short vector's length in backward.
     """
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    length = length_of(vectors)
     return vectors / torch.where(length > 0, length, 1.0)
 
 
@@ -127,7 +145,9 @@ def _plain_cosines(
     amount: float | Tensor = 0.0,
     of_angle: bool = False,
 ) -> Tensor:
-    cosine = F.linear(unit(at_least_float32(features)), unit(at_least_float32(weight)))
+    # at once: gradients that meet in half precision would be rounded before they add
+    features, weight = at_least_float32(features), at_least_float32(weight)
+    cosine = F.linear(unit(features), unit(weight))
     if index is not None and margin is not None:
         if of_angle:
             own = _target_angle(features, weight, index).to(cosine.dtype)
@@ -149,6 +169,7 @@ def _plain_arccos(cosine: Tensor) -> Tensor:
 def _plain_angles(
     features: Tensor, weight: Tensor, index: Tensor | None, scale: float | Tensor
 ) -> Tensor:
+    features, weight = at_least_float32(features), at_least_float32(weight)
     angle = _plain_arccos(_plain_cosines(features, weight, 1.0))
     if index is not None:
         angle = with_target(angle, index, -1, _target_angle(features, weight, index))
@@ -312,7 +333,8 @@ def _backward_of_cosines(
     of_x = grad @ w
     of_x.addcmul_(x, (of_x * x).sum(-1, keepdim=True), value=-1).mul_(x_inverse)
     of_w = grad.t() @ x
-    of_w.addcmul_(w, (along * w_inverse.square()).unsqueeze(-1), value=-1)
+    # not w·(1/‖w‖)²: for a length of 1e-20 the square overflows
+    of_w.addcmul_(w * w_inverse.unsqueeze(-1), (along * w_inverse).unsqueeze(-1), value=-1)
     return of_x, of_w
 
 

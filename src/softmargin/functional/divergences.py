@@ -55,7 +55,9 @@ def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> T
     log_q = _log_softmax(only_others(logits, index, dim), dim)
     # log((C-1)q), with 0 in the target's place so that it adds nothing to either sum
     relative = with_target(log_q + math.log(others), index, dim, 0.0)
-    return _combine((log_q.exp() * relative).sum(dim), -(relative / others).sum(dim), divergence)
+    weighted = _weighted(log_q.exp(), relative).sum(dim)
+    mean = _finite((relative / others).sum(dim))
+    return _combine(weighted, -mean, divergence)
 
 
 def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
@@ -69,12 +71,12 @@ def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
     top = logits.detach().argmax(dim, keepdim=True)
     of_top = divergence_of(logits, top, dim, divergence).unsqueeze(dim)
     log_p = _log_softmax(logits, dim)
-    p_log_p = log_p.exp() * log_p
+    p_log_p = _weighted(log_p.exp(), log_p)
     own = with_target(log_p, top, dim, -1.0)  # keeps NaN out of a gradient that is not used
     rest = torch.log1p(-own.exp())
-    mean_log_q = (p_log_p.sum(dim, keepdim=True) - own.exp() * own) / rest.exp() - rest
+    mean_log_q = (p_log_p.sum(dim, keepdim=True) - _weighted(own.exp(), own)) / rest.exp() - rest
     share = log_p / others
-    sum_log_q = share.sum(dim, keepdim=True) - own / others - rest
+    sum_log_q = _finite(share.sum(dim, keepdim=True)) - own / others - rest
     result = _combine(mean_log_q + math.log(others), -sum_log_q - math.log(others), divergence)
     return with_target(result, top, dim, of_top)
 
@@ -84,7 +86,19 @@ def _log_softmax(logits: Tensor, dim: int) -> Tensor:
 
     Its probability is 0 either way, but 0·log 0 is then 0, and sums over the classes stay finite.
     """
-    return torch.log_softmax(logits, dim).clamp_min(torch.finfo(logits.dtype).min)
+    return _finite(torch.log_softmax(logits, dim))
+
+
+def _finite(values: Tensor) -> Tensor:
+    return values.clamp_min(torch.finfo(values.dtype).min)
+
+
+def _weighted(share: Tensor, log_share: Tensor) -> Tensor:
+    """Return the product, without a gradient where the share has long been 0.
+
+    There a larger gradient from above (λ, a loss scale) would overflow: ∞·0 is NaN.
+    """
+    return share * log_share.clamp_min(-1000.0)
 
 
 def _combine(logits_to_uniform: Tensor, uniform_to_logits: Tensor, divergence: str) -> Tensor:

@@ -15,7 +15,7 @@ from softmargin.functional.margins import (
     hard_log_odds_by_class,
     hard_log_odds_of,
     softplus,
-    without_target,
+    with_target,
 )
 
 
@@ -54,8 +54,11 @@ def mean_hinge_loss(
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         z = at_least_float32(z)
-        lead = without_target(z, index, dim) - at_target(z, index, dim) + margin
-        return lead.relu().sum(dim) / (z.shape[dim] - 1)
+        own = at_target(z, index, dim)
+        masked = own == -math.inf  # and other masked classes with it: ∞ - ∞ is NaN
+        lead = with_target(z - own.masked_fill(masked, 0.0) + margin, index, dim, 0.0)
+        mean = lead.relu().sum(dim) / (z.shape[dim] - 1)
+        return mean.masked_fill(masked.squeeze(dim), math.inf)
 
     return criterion(
         input,
@@ -164,11 +167,12 @@ def _mean_hinge_by_class(logits: Tensor, dim: int, margin: float | Tensor) -> Te
     num_classes = logits.shape[-1]
     logits = logits - logits.detach().amax(-1, keepdim=True)
     ascending = logits.sort(-1).values
-    # sums of the largest k logits, k = 0 ... C
+    # sums of the largest k logits, k = 0 ... C, over C - 1 at once: so they cannot overflow
     sums = torch.cat([ascending.new_zeros((*ascending.shape[:-1], 1)), ascending.flip(-1)], -1)
-    sums = sums.cumsum(-1)
+    sums = (sums / (num_classes - 1)).cumsum(-1)
     threshold = (logits - margin).detach()
     count = num_classes - torch.searchsorted(ascending.detach(), threshold, right=True)
-    # each sum holds the class itself, which adds exactly the margin
-    total = sums.gather(-1, count) + count * (margin - logits) - margin
-    return (total / (num_classes - 1)).movedim(-1, dim)
+    # each sum holds the class itself, whose own margin does not count
+    count_others = (count - 1).to(logits.dtype) / (num_classes - 1)
+    own = count.to(logits.dtype) / (num_classes - 1) * logits
+    return (sums.gather(-1, count) - own + count_others * margin).movedim(-1, dim)

@@ -88,7 +88,7 @@ def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> 
 
 def prepare(logits: Tensor, target: Tensor, tau: float | Tensor) -> tuple[Tensor, Tensor, int]:
     """Check the arguments of a per-sample function; return logits over τ, index and dimension."""
-    dim = check_fit(logits, target)
+    dim = check_fit(logits, target, "logits")
     check_setting("tau", tau)
     if target.is_floating_point():
         raise RuntimeError("target must hold class indices here, but got class probabilities.")
@@ -195,7 +195,9 @@ def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     if needs_plain_operations():
         _, rival, total = _exponentials(logits, index, dim)
         return _log_odds(logits, index, dim, rival, total)
-    no_floor = torch.scalar_tensor(-math.inf, dtype=compute_dtype(logits))
+    # not -inf: where ξ is -inf too, their difference would be NaN
+    dtype = compute_dtype(logits)
+    no_floor = torch.scalar_tensor(torch.finfo(dtype).min, dtype=dtype)
     return _SoftMaximum.apply(logits, index, dim, no_floor)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -251,6 +253,12 @@ def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tens
     # not in place where a tensor may stand for several: a dual one, one of a batch, a subclass
     plain = needs_plain_operations()
     others = (others - rival).exp() if plain else others.sub_(rival).exp_()
+    # not 1 where the others stand at the lowest number too, nor a sum of 0 where all are masked
+    nothing = torch.finfo(others.dtype).tiny
+    if plain:
+        others = with_target(others, index, dim, nothing)
+    else:
+        others.scatter_(dim, index, nothing)
     return others, rival, others.sum(dim, keepdim=True)
 
 
@@ -293,7 +301,7 @@ class _SoftMaximum(torch.autograd.Function):
         above = xi.clamp_min(torch.finfo(xi.dtype).min) - log_beta
         pull = (grad * torch.sigmoid(above)).unsqueeze(dim)
         if transformed:
-            others = torch.softmax(at_least_float32(without_target(logits, index, dim)), dim)
+            others = torch.softmax(only_others(logits, index, dim), dim)
             of_logits = (others * pull).scatter(dim, index, -pull).to(logits.dtype)
         elif kept:
             others, total = kept

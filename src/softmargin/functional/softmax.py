@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import criterion
+from softmargin.functional._criterion import _result_dtype, criterion
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
+    at_least_float32,
     broadcast_along,
     compute_dtype,
     log_odds_by_class,
@@ -89,8 +90,14 @@ def gradient_decay_loss(
         xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
         return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
 
+    checks.check_flag("floored", floored)
+    checks.check_flag("compensate", compensate)
+    logits = input
+    if compensate:  # by a factor that may be infinite in half precision
+        checks.check_fit(input, target)
+        logits = at_least_float32(input)
     loss = criterion(
-        input,
+        logits,
         target,
         of_target,
         by_class,
@@ -102,7 +109,8 @@ def gradient_decay_loss(
     )
     if not compensate:
         return loss
-    return loss * _compensation(input, target, beta, tau, weight, ignore_index).to(loss.dtype)
+    factor = _compensation(input, target, beta, tau, weight, ignore_index)
+    return (loss * factor).to(_result_dtype(input))
 
 
 @checks.no_weight_in_its_place
@@ -234,6 +242,7 @@ def regularized_softmax_loss(
     checks.check_choice("divergence", divergence, checks.DIVERGENCES)
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
+        z = at_least_float32(z)
         loss = soft_maximum_of(z, index, dim, _log(beta, z, dim, index))
         return loss + lam * divergence_of(z, index, dim, divergence)
 

@@ -9,7 +9,13 @@ from torch import Tensor
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, moderate_size, unit
+from softmargin.functional.directions import (
+    angles_of,
+    full_precision,
+    length_of,
+    moderate_size,
+    unit,
+)
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 
@@ -76,10 +82,10 @@ class LSoftmaxHead(Head):
             own = weight[index.squeeze(-1)]
             size = moderate_size(x)
             x = x / size
-            lengths = torch.linalg.vector_norm(x, dim=-1) * torch.linalg.vector_norm(own, dim=-1)
-            lengths = lengths.unsqueeze(-1)
+            lengths = length_of(x) * length_of(own)
             plain = (x * own).sum(-1, keepdim=True)
-            cosine = plain / torch.where(lengths > 0, lengths, 1.0)
+            # not plain/lengths: of two short vectors the product of lengths underflows
+            cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
             anneal = self.current("anneal")
             mixed = size * (anneal * plain + with_margin) / (1 + anneal)
