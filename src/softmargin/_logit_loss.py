@@ -33,6 +33,7 @@ class LogitLoss(ModuleWithSettings):
         """Check and keep the loss's own arguments and those of ``nn.CrossEntropyLoss``."""
         super().__init__()
         checks.check_choice("reduction", reduction, checks.REDUCTIONS)
+        checks.check_flag("learn_beta", learn_beta)
         self._own = tuple(own)
         for name, value in own.items():
             if name == "beta" and learn_beta:

@@ -267,7 +267,9 @@ class Expected:
             shape = call.input.shape[: self.dim] + call.input.shape[self.dim + 1 :]
         if result.shape != (shape if reduction == "none" else ()):
             return f"the shape is {tuple(result.shape)}"
-        if result.dtype != call.input.dtype:
+        # probabilities that are wider than the logits widen the loss, as in PyTorch
+        wide = torch.promote_types(call.input.dtype, call.target.dtype) if self.soft else None
+        if result.dtype != (wide or call.input.dtype):
             return f"the dtype is {result.dtype}"
         if self.factor is None:
             return None if not result.isnan().any() or not self.norm else "the result is NaN"

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import numbers
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -210,8 +211,11 @@ def check_ignore_index(value: Any) -> None:
     """Raise ``TypeError`` unless ``value`` could be a target: also one of NumPy, or a tensor."""
     if torch.compiler.is_compiling() or (type(value) is int and -LARGE < value < LARGE):
         return
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or abs(int(value)) >= LARGE:
+    try:
+        good = not isinstance(value, bool) and abs(operator.index(value)) < LARGE
+    except TypeError:
+        good = False
+    if not good:
         raise TypeError(f"ignore_index must be a whole number of 64 bits, but got {value!r}.")
 
 

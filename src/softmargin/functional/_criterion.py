@@ -47,7 +47,6 @@ def criterion(
     logits = tempered(input, tau, dim)
     if target.is_floating_point() or label_smoothing > 0:
         logits = at_least_float32(logits)  # used several times: round the sum of the gradients
-    dtype = _result_dtype(input)
     if target.is_floating_point():
         if ignore_index >= 0:
             raise RuntimeError(
@@ -57,7 +56,6 @@ def criterion(
         checks.check_probabilities(target)
         losses = _of_probabilities(logits, target, by_class, dim, weight, label_smoothing)
         loss = _reduce(losses, reduction, None)
-        dtype = torch.promote_types(dtype, target.dtype)
     else:
         losses, norm = _of_indices(
             logits, target, of_target, by_class, dim, weight, ignore_index, label_smoothing
@@ -65,7 +63,7 @@ def criterion(
         if reduction == "none":
             losses = losses.view(target.shape)
         loss = _reduce(losses, reduction, norm)
-    return loss.to(dtype)
+    return loss.to(result_dtype(input, target))
 
 
 def _of_indices(
@@ -144,10 +142,12 @@ def _reduce(losses: Tensor, reduction: str, norm: Tensor | None) -> Tensor:
     return losses.mean() if norm is None else losses.sum() / norm
 
 
-def _result_dtype(input: Tensor) -> torch.dtype:
-    """Return what ``F.cross_entropy`` returns: float32 for half precision under autocast."""
-    if input.dtype not in HALF or input.is_meta:  # autocast does not know the meta device
-        return input.dtype
-    if torch.is_autocast_enabled(input.device.type):
-        return torch.float32
-    return input.dtype
+def result_dtype(input: Tensor, target: Tensor) -> torch.dtype:
+    """Return what ``F.cross_entropy`` returns.
+
+    That is float32 for half precision under autocast, and what probabilities widen the logits to.
+    """
+    dtype = input.dtype
+    if dtype in HALF and not input.is_meta and torch.is_autocast_enabled(input.device.type):
+        dtype = torch.float32
+    return torch.promote_types(dtype, target.dtype) if target.is_floating_point() else dtype

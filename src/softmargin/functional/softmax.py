@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import _result_dtype, criterion
+from softmargin.functional._criterion import criterion, result_dtype
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
     at_least_float32,
@@ -110,7 +110,7 @@ def gradient_decay_loss(
     if not compensate:
         return loss
     factor = _compensation(input, target, beta, tau, weight, ignore_index)
-    return (loss * factor).to(_result_dtype(input))
+    return (loss * factor).to(result_dtype(input, target))
 
 
 @checks.no_weight_in_its_place
