@@ -267,7 +267,10 @@ class Expected:
             shape = call.input.shape[: self.dim] + call.input.shape[self.dim + 1 :]
         if result.shape != (shape if reduction == "none" else ()):
             return f"the shape is {tuple(result.shape)}"
-        if result.dtype != call.input.dtype:
+        dtypes = [call.input.dtype]
+        if self.soft:  # cross-entropy's own answer depends on both
+            dtypes.append(torch.promote_types(call.input.dtype, call.target.dtype))
+        if result.dtype not in dtypes:
             return f"the dtype is {result.dtype}"
         if self.factor is None:
             return None if not result.isnan().any() or not self.norm else "the result is NaN"
