@@ -140,8 +140,8 @@ def test_theory_says_which_shapes_do_not_fit():
         theory.gradient_magnitude(torch.rand(3), torch.ones(4))
 
 
-@pytest.mark.parametrize("length", [1e-20, 1e-25])
-def test_short_vectors_have_directions_and_gradients(length):
+@pytest.mark.parametrize("length", [1e-20, 1e-25, 1e20])
+def test_short_and_long_vectors_have_directions_and_gradients(length):
     features, weight = torch.randn(4, 6), torch.randn(3, 6)
     expected = F.cosine_logits(features, weight)
     short = (weight * length).requires_grad_()

@@ -6,7 +6,6 @@ ones serve the compiler, ``torch.func`` and second derivatives. They give the sa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -96,19 +95,16 @@ def _inverse_length(vectors: Tensor) -> Tensor:
 
 
 def length_of(vectors: Tensor) -> Tensor:
-    """Return ‖v‖ for each row; on a CPU also where the squares do not fit into float32."""
+    """Return ‖v‖ for each row; on a CPU also where float32 cannot hold its square."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     if vectors.device.type != "cpu" or vectors.dtype == torch.float64:
         return length
     extremes = value_range(length)
-    if extremes is not None and extremes[0] > SHORT and extremes[1] < math.inf:
+    if extremes is not None and extremes[0] > 1e-15 and extremes[1] < 1e15:
         return length
-    # slower, so only where a vector is short or long, or it cannot be seen whether one is
+    # slower, so only for such a vector, or where it cannot be seen whether there is one
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=torch.float64)
     return length.to(vectors.dtype)
-
-
-SHORT = 1e-15
 
 
 def unit(vectors: Tensor) -> Tensor:
