@@ -59,7 +59,7 @@ def random_predictions(rng, rows, classes, dtype, from_logits):
         if chance(rng, 0.3):
             values = np.round(values)
         low, high = values.min(), values.max()
-        values = values + (3 if -1 <= low and high <= 2 else 0)  # not like probabilities
+        values = values + (3 if low >= -1 and high <= 2 else 0)  # not like probabilities
         return torch.from_numpy(values).to(dtype)
     kind = pick(rng, ["soft", "edges", "sure", "one-hot"])
     if kind == "soft":
