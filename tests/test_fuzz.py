@@ -123,8 +123,9 @@ def test_a_divergence_that_overflows_vanishes_with_lam_0():
     assert loss == F.gradient_decay_loss(logits, torch.tensor([1]), label_smoothing=0.2)
 
 
-def test_gradients_of_angles_are_rounded_to_half_precision_once():
-    head = heads.ArcGradHead(8, 3, scale=2.0)
+@pytest.mark.parametrize("kind", [heads.ArcGradHead, heads.GaussianHead])
+def test_gradients_of_features_are_rounded_to_half_precision_once(kind):
+    head = kind(8, 3)
     features = torch.randn(1, 50, 8, dtype=torch.bfloat16)
     target, weights = torch.arange(50).unsqueeze(0) % 3, torch.randn(1, 50, 3)
     gradients = []

@@ -93,6 +93,7 @@ class GaussianHead(Head):
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the log-densities, the target's with a longer distance."""
+        features = at_least_float32(features)  # used twice: round the sum of the gradients
         logits = self.inference_logits(features)
         distance, half_log_det = self.distance(features, index)
         own = -(1 + self.current("margin")) * distance - half_log_det
