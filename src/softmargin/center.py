@@ -92,7 +92,11 @@ class CenterLoss(ModuleWithSettings):
         """Check and keep the arguments, and make the centers; see the class."""
         super().__init__()
         for name, value in (("in_features", in_features), ("num_classes", num_classes)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int)
+                or not 1 <= value < checks.LARGE
+            ):
                 raise ValueError(f"{name} must be a whole number of at least 1, but got {value!r}.")
         checks.check_choice("update", update, UPDATES)
         if dtype is not None and not dtype.is_floating_point:

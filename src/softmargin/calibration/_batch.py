@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import Array, as_tensor, worker
+from softmargin.calibration._samples import Array, as_tensor, check_ignore_index, worker
 
 __all__ = ["Array", "Batch", "TopLabelBatch", "prediction_batch", "top_label_batch"]
 
@@ -158,6 +158,7 @@ def _used_rows(classes: Tensor, num_classes: int, ignore_index: int | None) -> T
     allowed = f"from 0 to {num_classes - 1}"
     used = torch.ones_like(classes, dtype=torch.bool)
     if ignore_index is not None:
+        check_ignore_index(ignore_index)
         used = classes != ignore_index
         allowed += f" or ignore_index {ignore_index}"
     wrong = used & ((classes < 0) | (classes >= num_classes))

@@ -7,16 +7,21 @@ from torch import Tensor
 
 from softmargin.calibration._batch import Batch
 from softmargin.calibration._samples import DEFAULT_SUM_TOLERANCE, SUM_TOLERANCE
-from softmargin.functional._checks import check_choice
+from softmargin.functional._checks import LARGE, check_choice
 
 RANGE_TOLERANCE = 1e-6  # how far a probability may be from [0, 1]
 
 
 def check_bins(bins: int, closed: str) -> None:
     """Raise unless bins can be made."""
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"bins must be an integer of at least 1, but got {bins!r}.")
+    check_whole("bins", bins, 1)
     check_choice("closed", closed, ("right", "left"))
+
+
+def check_whole(name: str, value: int, least: int) -> None:
+    """Raise ``ValueError`` unless ``value`` is an integer from ``least`` on, of 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < LARGE:
+        raise ValueError(f"{name} must be an integer of at least {least}, but got {value!r}.")
 
 
 def check_said_logits(like_probabilities: int, rows: int) -> None:

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softmargin.functional._checks import LARGE
+
 Array = Tensor | NDArray[Any]
 
 # float64 per chunk: on a processor the work stays in its cache, an accelerator wants more at once
@@ -196,13 +198,19 @@ def _check_not_probabilities(samples: Samples) -> None:
     )
 
 
+def check_ignore_index(ignore_index: int) -> None:
+    """Raise unless ``ignore_index`` could be a target."""
+    whole = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
+    if not (whole and abs(ignore_index) < LARGE):
+        raise TypeError(f"ignore_index must be an integer or None, but got {ignore_index!r}.")
+
+
 def _used_targets(target: Tensor, num_classes: int, ignore_index: int | None) -> Tensor:
     """Return which targets are not ignored, all of which must be classes."""
     used = torch.ones_like(target, dtype=torch.bool)
     allowed = f"from 0 to {num_classes - 1}"
     if ignore_index is not None:
-        if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
-            raise TypeError(f"ignore_index must be an integer or None, but got {ignore_index!r}.")
+        check_ignore_index(ignore_index)
         used = target != ignore_index
         allowed += f" or ignore_index {ignore_index}"
         if not bool(used.any()):

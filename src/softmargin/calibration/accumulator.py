@@ -10,13 +10,14 @@ import torch
 import torch.distributed as dist
 
 from softmargin.calibration._batch import Array, prediction_batch
-from softmargin.calibration._checks import check_bins, check_said_logits
+from softmargin.calibration._checks import check_bins, check_said_logits, check_whole
 from softmargin.calibration._rows import measure
-from softmargin.calibration._samples import worker
+from softmargin.calibration._samples import check_ignore_index, worker
 from softmargin.calibration._summary import summarize
 from softmargin.calibration._sums import Sums, count_classes, count_rows, no_sums
 from softmargin.calibration.binning import ConfidenceCells
 from softmargin.calibration.result import CalibrationResult
+from softmargin.functional._checks import check_flag
 
 
 class CalibrationMetrics:
@@ -65,15 +66,11 @@ class CalibrationMetrics:
     ) -> None:
         """Start with nothing counted."""
         for name, value, least in (("num_classes", num_classes, 2), ("top_k", top_k, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"{name} must be an integer of at least {least}, but got {value!r}."
-                )
+            check_whole(name, value, least)
         for name, flag in (("from_logits", from_logits), ("classwise", classwise)):
-            if not isinstance(flag, bool):
-                raise TypeError(f"{name} must be True or False, but got {flag!r}.")
-        if ignore_index is not None and not isinstance(ignore_index, int):
-            raise TypeError(f"ignore_index must be an integer or None, but got {ignore_index!r}.")
+            check_flag(name, flag)
+        if ignore_index is not None:
+            check_ignore_index(ignore_index)
         check_bins(bins, closed)
         self.num_classes = num_classes
         self.from_logits = from_logits
@@ -111,6 +108,10 @@ class CalibrationMetrics:
     def merge(self, *others: CalibrationMetrics) -> Self:
         """Add what other accumulators have counted, which must have the same settings."""
         for other in others:
+            if not isinstance(other, CalibrationMetrics):
+                raise TypeError(
+                    f"other must be a CalibrationMetrics to merge, but got {type(other).__name__}."
+                )
             if other._settings != self._settings:
                 raise ValueError(
                     "merge needs accumulators with the same settings, "
@@ -184,6 +185,8 @@ class CalibrationMetrics:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from where another accumulator with the same settings was."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state must be a dict, but got {type(state).__name__}.")
         if state.get("settings") != self._settings:
             raise ValueError(
                 f"state must be of an accumulator with the settings {self._settings}, "

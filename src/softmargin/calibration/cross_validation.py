@@ -14,6 +14,7 @@ from torch import Tensor
 
 from softmargin.calibration._calibrator import CalibrationWarning
 from softmargin.calibration._samples import Array, as_tensor, checked_samples, known_as_logits
+from softmargin.functional._checks import check_flag
 
 
 class Fittable(Protocol):
@@ -101,7 +102,10 @@ def cross_validated(
     options: dict[str, Any] = {"sample_weight": sample_weight, "ignore_index": ignore_index}
     rows, labels = as_tensor("logits", logits), as_tensor("target", target)
     checked_samples(rows, labels, sample_weight, ignore_index)  # your own calibrator may not
-    calibrator = scaler()
+    check_flag("in_sample", in_sample)
+    calibrator = scaler() if callable(scaler) else None
+    if not hasattr(calibrator, "fit"):
+        raise TypeError(f"scaler must make a calibrator with a method fit, but got {scaler!r}.")
     calibrator.fit(rows, labels, **options)
     fold: Tensor | None = None
     fitted: list[S] = []

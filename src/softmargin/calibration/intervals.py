@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from statistics import NormalDist
 
 import numpy as np
@@ -39,7 +40,8 @@ class Resampling:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be done, in one sentence."""
-        if not 0.0 < self.confidence_level < 1.0:
+        number = isinstance(self.confidence_level, Real)
+        if not (number and 0.0 < self.confidence_level < 1.0):
             raise ValueError(
                 "confidence_level must be between 0 and 1, such as 0.95, "
                 f"but got {self.confidence_level}."

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from softmargin.calibration import errors
 from softmargin.calibration._batch import Array, Batch, prediction_batch
-from softmargin.calibration._checks import check_bins, check_said_logits
+from softmargin.calibration._checks import check_bins, check_said_logits, check_whole
 from softmargin.calibration._rows import Rows, measure
 from softmargin.calibration._sums import class_bins, count_classes, no_sums
 from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.binning import ConfidenceCells
 from softmargin.calibration.result import CalibrationResult
+from softmargin.functional._checks import check_flag
 
 
 class TopLabel(NamedTuple):
@@ -163,8 +164,7 @@ def top_k_accuracy(
         >>> top_k_accuracy(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), k=2)
         1.0
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValueError(f"k must be an integer of at least 1, but got {k!r}.")
+    check_whole("k", k, 1)
     blocks = _blocks(predictions, target, sample_weight, ignore_index, None)
     return _mean([(rows.rank < k).double() for rows in blocks], blocks)
 
@@ -312,6 +312,7 @@ def classwise_calibration_error(
         >>> classwise_calibration_error(p, torch.tensor([0, 1]), from_logits=False, bins=2)
         0.25
     """
+    check_flag("from_logits", from_logits)
     check_bins(bins, closed)
     layout = ConfidenceCells(bins, closed)
     batch = _not_empty(prediction_batch(predictions, target, sample_weight, ignore_index))
@@ -346,6 +347,8 @@ def _blocks(
     from_logits: bool | None,
 ) -> list[Rows]:
     """Return all rows that count; None for ``from_logits`` where only their order matters."""
+    if from_logits is not None:
+        check_flag("from_logits", from_logits)
     batch = _not_empty(prediction_batch(predictions, target, sample_weight, ignore_index))
     blocks = list(measure(batch, from_logits=from_logits is not False))
     if from_logits:

@@ -80,6 +80,7 @@ def angle_statistics(features: Tensor, target: Tensor, weight: Tensor) -> AngleS
         >>> angle_statistics(features, torch.tensor([0, 0, 1]), torch.eye(2)).degrees()
         AngleStatistics(wc_intra=0.0, w_inter=90.0, c_inter=90.0, missing=(), unit='degrees')
     """
+    check_tensor("weight", weight)
     _check(features, target, weight)
     centres, counts = class_centres(features, target, len(weight))
     there = counts > 0

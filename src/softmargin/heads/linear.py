@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin.functional._checks import check_flag
 from softmargin.heads.base import Head
 
 
@@ -43,6 +44,7 @@ class LinearHead(Head):
         dtype: torch.dtype | None = None,
     ) -> None:
         """Make the parameters; see the class."""
+        check_flag("bias", bias)
         self._with_bias = bias
         super().__init__(in_features, num_classes, device, dtype)
 
