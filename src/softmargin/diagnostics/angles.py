@@ -18,7 +18,7 @@ from softmargin.diagnostics._checks import (
 )
 from softmargin.functional._checks import check_classes, check_count
 from softmargin.functional.angular import check_vectors
-from softmargin.functional.directions import unit
+from softmargin.functional.lengths import unit
 
 
 @dataclass(frozen=True)

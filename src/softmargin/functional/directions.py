@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin.functional._checks import value_range
+from softmargin.functional.lengths import inverse_length, precise, unit
 from softmargin.functional.margins import (
-    WITHOUT_FLOAT64,
     at_least_float32,
     at_target,
     needs_plain_operations,
@@ -86,45 +85,6 @@ def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
 
 
 OFF = nullcontext()
-
-
-def _inverse_length(vectors: Tensor) -> Tensor:
-    """Return 1/‖v‖ for each row, and 1 for a zero vector, which has no direction."""
-    length = length_of(vectors)
-    return torch.where(length > 0, length, 1.0).reciprocal()
-
-
-def length_of(vectors: Tensor) -> Tensor:
-    """Return ‖v‖ for each row; on a CPU also where float32 cannot hold its square."""
-    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    if vectors.device.type != "cpu" or vectors.dtype == torch.float64:
-        return length
-    extremes = value_range(length)
-    if extremes is not None and extremes[0] > 1e-15 and extremes[1] < 1e15:
-        return length
-    # slower, so only for such a vector, or where it cannot be seen whether there is one
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=torch.float64)
-    return length.to(vectors.dtype)
-
-
-def unit(vectors: Tensor) -> Tensor:
-    """Return vectors of length one; a zero vector stays zero.
-
-    A quotient, not a product with 1/‖v‖: that would square a short vector's length in backward.
-    """
-    length = length_of(vectors)
-    return vectors / torch.where(length > 0, length, 1.0)
-
-
-def moderate_size(vectors: Tensor) -> Tensor:
-    """Return 1, or the largest entry of a vector whose length has no square in float32."""
-    peak = vectors.detach().abs().amax(-1, keepdim=True)
-    return torch.where(((peak > 1e-15) & (peak < 1e15)) | (peak == 0), 1.0, peak)
-
-
-def precise(tensor: Tensor) -> Tensor:
-    """Return the tensor in float64, where the device has it."""
-    return tensor.float() if tensor.device.type in WITHOUT_FLOAT64 else tensor.double()
 
 
 def _smallest_sine(dtype: torch.dtype) -> float:
@@ -313,8 +273,8 @@ def _over_sine(grad: Tensor, cosine: Tensor) -> Tensor:
 def _directions(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit features and the inverse lengths of features (N, 1) and weights (C)."""
     x = at_least_float32(features)
-    x_inverse = _inverse_length(x)
-    return x * x_inverse, x_inverse, _inverse_length(at_least_float32(weight)).squeeze(-1)
+    x_inverse = inverse_length(x)
+    return x * x_inverse, x_inverse, inverse_length(at_least_float32(weight)).squeeze(-1)
 
 
 def _backward_of_cosines(
@@ -389,7 +349,7 @@ def _close_pairs(
     sign = torch.where(cosine.index_select(0, samples) < 0, 1.0, -1.0)
     x = precise(features.index_select(0, samples))
     w = precise(weight.index_select(0, classes))
-    x_inverse, w_inverse = _inverse_length(x), _inverse_length(w)
+    x_inverse, w_inverse = inverse_length(x), inverse_length(w)
     undirected = ~(x.any(-1, keepdim=True) & w.any(-1, keepdim=True))
     short = w.mul_(w_inverse).addcmul_(x, x_inverse * sign)
     half = torch.linalg.vector_norm(short, dim=-1, keepdim=True).mul_(0.5).clamp_max_(1.0)

@@ -9,13 +9,8 @@ from torch import Tensor
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import (
-    angles_of,
-    full_precision,
-    length_of,
-    moderate_size,
-    unit,
-)
+from softmargin.functional.directions import angles_of, full_precision
+from softmargin.functional.lengths import length_of, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import Head
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_choice, check_count
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import cosines_of, precise
+from softmargin.functional.directions import cosines_of
+from softmargin.functional.lengths import precise
 from softmargin.functional.margins import at_target, needs_plain_operations, with_target
 from softmargin.heads._distributed import gathered
 from softmargin.heads.base import Head

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angle_of_cosine, unit
+from softmargin.functional.directions import angle_of_cosine
+from softmargin.functional.lengths import unit
 from softmargin.heads import (
     AdaCosHead,
     ArcFaceHead,
