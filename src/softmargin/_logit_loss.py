@@ -47,7 +47,11 @@ class LogitLoss(ModuleWithSettings):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits against class indices or class probabilities."""
-        own = {n: self.current(n) if n in self.settings else getattr(self, n) for n in self._own}
+        settings = self.settings
+        own = {
+            name: self.current(name, number=True) if name in settings else getattr(self, name)
+            for name in self._own
+        }
         return type(self).function(
             input,
             target,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin.functional._checks import check_setting
-from softmargin.functional.margins import WITHOUT_FLOAT64, at_least_float32
+from softmargin.functional.margins import WITHOUT_FLOAT64, at_least_float32, may_look
 
 
 @dataclass(eq=False)
@@ -155,10 +155,11 @@ class ModuleWithSettings(nn.Module):
             if not (isinstance(value, Tensor) and value.is_meta):
                 setattr(self, name, value)
 
-    def current(self, name: str) -> float | Tensor:
+    def current(self, name: str, *, number: bool = False) -> float | Tensor:
         """Return a setting to compute with: what a backward pass keeps must not change with it.
 
-        That is a copy, or the neutral number where the setting is known to be that.
+        That is a copy, or the neutral number where the setting is known to be that. With
+        ``number``, it is a number wherever looking at one is free, which is faster.
         """
         value = self._buffers.get(name)
         if value is None:  # learned
@@ -167,6 +168,8 @@ class ModuleWithSettings(nn.Module):
         if known is not None and known[0] is value:
             unchanged = torch.compiler.is_compiling() or known[1] == value._version
             return known[2] if unchanged else value.clone()
+        if number and value.ndim == 0 and type(value) is Tensor and may_look(value):
+            return value.item()
         return value.clone()
 
     def learns(self, name: str) -> bool:

@@ -55,8 +55,11 @@ def value_range(tensor: Tensor) -> tuple[float, float] | None:
     """Return the smallest and largest value, or None where looking at values is not free."""
     if torch.compiler.is_compiling() or tensor.device.type != "cpu" or not tensor.numel():
         return None
-    lowest, highest = tensor.detach().aminmax() if tensor.ndim else (tensor, tensor)
     try:
+        if not tensor.ndim:
+            value = tensor.item()
+            return value, value
+        lowest, highest = tensor.detach().aminmax()
         return lowest.item(), highest.item()
     except RuntimeError:  # inside torch.func.vmap, or a fake tensor
         return None
@@ -114,7 +117,7 @@ def check_setting(
         allowed = "()" if num_classes is None else f"() or ({num_classes},)"
         raise ValueError(f"{name} must have shape {allowed}, but got {tuple(value.shape)}.")
     if extremes := value_range(value):
-        for number in extremes:  # NaN is both
+        for number in extremes if value.ndim else extremes[:1]:  # NaN is both
             check_number(name, number, above=above, inclusive=inclusive, below=below)
 
 
@@ -201,6 +204,8 @@ def check_weight(weight: Tensor, num_classes: int) -> None:
 
 def check_label_smoothing(value: Any) -> None:
     """Raise ``RuntimeError`` unless the smoothing is a share."""
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return
     if not torch.compiler.is_compiling() and not isinstance(value, numbers.Real):
         raise TypeError(f"label_smoothing must be a number, but got {value!r}.")
     if not 0.0 <= value <= 1.0:

@@ -63,7 +63,8 @@ def criterion(
         if reduction == "none":
             losses = losses.view(target.shape)
         loss = _reduce(losses, reduction, norm)
-    return loss.to(result_dtype(input, target))
+    dtype = result_dtype(input, target)
+    return loss if loss.dtype == dtype else loss.to(dtype)
 
 
 def _of_indices(

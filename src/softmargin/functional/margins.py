@@ -21,6 +21,14 @@ WITHOUT_FLOAT64 = {"mps"}
 """Types of devices that know no float64; what would be float64 is float32 there."""
 
 
+LIMITS = {
+    dtype: (finfo.min, finfo.tiny)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    if (finfo := torch.finfo(torch.promote_types(dtype, torch.float32)))
+}
+"""By dtype of logits, the lowest and the smallest positive number that is computed with."""
+
+
 def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
     r"""Return the log-odds against the target class, the ξ that all losses here are built on.
 
@@ -104,7 +112,7 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 def at_least_float32(tensor: Tensor) -> Tensor:
     """Return half-precision tensors as float32, others as they are."""
-    return tensor.to(compute_dtype(tensor))
+    return tensor.float() if tensor.dtype in HALF else tensor
 
 
 def tempered(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
@@ -196,8 +204,7 @@ def log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
         _, rival, total = _exponentials(logits, index, dim)
         return _log_odds(logits, index, dim, rival, total)
     # not -inf: where ξ is -inf too, their difference would be NaN
-    dtype = compute_dtype(logits)
-    no_floor = torch.scalar_tensor(torch.finfo(dtype).min, dtype=dtype)
+    no_floor = torch.scalar_tensor(LIMITS[logits.dtype][0], dtype=compute_dtype(logits))
     return _SoftMaximum.apply(logits, index, dim, no_floor)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -246,20 +253,30 @@ def needs_plain_operations() -> bool:
     )
 
 
+def may_look(tensor: Tensor) -> bool:
+    """Whether looking at a tensor's value is free, and nobody follows what is done with it."""
+    if tensor.device.type != "cpu" or needs_plain_operations():
+        return False
+    return not torch._C._len_torch_dispatch_stack()
+
+
 def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum."""
-    others = at_least_float32(without_target(logits, index, dim))
-    rival = others.detach().amax(dim, keepdim=True)
-    # not in place where a tensor may stand for several: a dual one, one of a batch, a subclass
-    plain = needs_plain_operations()
-    others = (others - rival).exp() if plain else others.sub_(rival).exp_()
-    # not 1 where the others stand at the lowest number too, nor a sum of 0 where all are masked
-    nothing = torch.finfo(others.dtype).tiny
-    if plain:
-        others = with_target(others, index, dim, nothing)
-    else:
-        others.scatter_(dim, index, nothing)
-    return others, rival, others.sum(dim, keepdim=True)
+    """Return e^(z_i - rival) for the non-target classes, their maximum ``rival``, their sum.
+
+    Where all of them are masked (-inf), the maximum is the lowest finite number and the sum is as
+    good as 0, so that the loss is 0, as cross-entropy is.
+    """
+    lowest, tiny = LIMITS[logits.dtype]
+    if needs_plain_operations():
+        # not in place: a tensor may stand for several, a dual one or one of a batch
+        others = at_least_float32(with_target(logits, index, dim, -math.inf))
+        rival = others.detach().amax(dim, keepdim=True).clamp_min(lowest)
+        others = (others - rival).exp()
+        return others, rival, others.sum(dim, keepdim=True).clamp_min(tiny)
+    others = at_least_float32(logits.scatter(dim, index, -math.inf))
+    rival = others.amax(dim, keepdim=True).clamp_min_(lowest)
+    others = others.sub_(rival).exp_()
+    return others, rival, others.sum(dim, keepdim=True).clamp_min_(tiny)
 
 
 def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:
@@ -297,9 +314,7 @@ class _SoftMaximum(torch.autograd.Function):
         of_beta = None
         if ctx.needs_input_grad[3]:
             of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
-        # ξ is -inf where the target's logit is inf, and log β where there is no floor
-        above = xi.clamp_min(torch.finfo(xi.dtype).min) - log_beta
-        pull = (grad * torch.sigmoid(above)).unsqueeze(dim)
+        pull = (grad * torch.sigmoid(xi - log_beta)).unsqueeze(dim)
         if transformed:
             others = torch.softmax(only_others(logits, index, dim), dim)
             of_logits = (others * pull).scatter(dim, index, -pull).to(logits.dtype)

@@ -374,7 +374,12 @@ def _log(beta: float | Tensor, logits: Tensor, dim: int, index: Tensor | None = 
     dtype = compute_dtype(logits)
     if not isinstance(beta, Tensor):
         return torch.scalar_tensor(math.log(beta), dtype=dtype)
-    log_beta = beta.to(torch.promote_types(beta.dtype, dtype)).log().to(dtype)
+    if beta.dtype != torch.float64:
+        beta = beta.to(torch.promote_types(beta.dtype, dtype))
+    log_beta = beta.log()
+    if beta.ndim == 0 and logits.ndim > 1:  # a 0-d tensor takes the dtype of what it meets
+        return log_beta
+    log_beta = log_beta.to(dtype)
     if beta.ndim == 0:
         return log_beta
     return broadcast_along(log_beta, logits, dim) if index is None else log_beta[index].squeeze(dim)
