@@ -152,7 +152,7 @@ def test_per_class_beta_compiles_with_dynamic_shapes():
 
 def test_modules_compile_with_dynamic_shapes_and_changing_batches():
     torch.compiler.reset()
-    criterion = softmargin.GradientDecayLoss(torch.tensor([0.5, 1.0, 2.0, 5.0]))
+    criterion = softmargin.GradientDecayLoss(beta=torch.tensor([0.5, 1.0, 2.0, 5.0]))
     compiled = torch.compile(criterion, fullgraph=True, dynamic=True)
     for size in (3, 7, 1):
         logits, target = torch.randn(size, 4), torch.randint(0, 4, (size,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from functools import partial
 from pathlib import Path
@@ -93,7 +94,7 @@ def _run(options: argparse.Namespace) -> None:
     from softmargin.experiments import reproduce
     from softmargin.experiments.registry import find_all
     from softmargin.experiments.running import usual_jobs
-    from softmargin.experiments.store import CellStore
+    from softmargin.experiments.store import CELLS, CellStore
 
     try:
         wanted = find_all(options.ids)
@@ -110,6 +111,9 @@ def _run(options: argparse.Namespace) -> None:
     except (ValueError, MissingDataError) as error:
         raise UsageError(str(error)) from None
     check_out(options.out)
+    if (cells_folder := options.out / CELLS).exists() and not cells_folder.is_dir():
+        with writing_to(options.out):
+            raise NotADirectoryError(errno.ENOTDIR, f"{CELLS} in it is a file")
     with writing_to(options.out), progress() as show:
         try:
             tally = reproduce.reproduce(

@@ -147,10 +147,10 @@ def with_target(values: Tensor, index: Tensor, dim: int, new: float | Tensor) ->
 
     A tensor ``new`` keeps the class dimension at size 1.
     """
+    if isinstance(new, Tensor):
+        new = new.to(values.dtype)
     if torch.compiler.is_compiling():
         return torch.where(_is_target(values, index, dim), new, values)
-    if isinstance(new, Tensor):
-        return values.scatter(dim, index, new.to(values.dtype))
     return values.scatter(dim, index, new)
 
 

@@ -174,9 +174,9 @@ def _flag(name: str, value: Any) -> bool:
 def _count(name: str, value: Any, *, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, but got {value!r}.")
-    check_count(name, int(value), least)
     if int(value) > most:
         raise ValueError(f"{name} must be at most {most}, but got {value}.")
+    check_count(name, int(value), least)
     return int(value)
 
 
