@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -60,6 +61,21 @@ def test_other_options_are_named_as_typed(tmp_path, capsys):
     ):
         assert main([*SMALL, *run, *options]) == 2
         assert capsys.readouterr().err.startswith(f"softmargin train: {message}")
+
+
+def test_shares_are_shown_in_percent(tmp_path, capsys):
+    """As everywhere on the command line; JSON has fractions."""
+    out = str(tmp_path / "run")
+    assert main([*SMALL, "--out", out]) == 0
+    trained = capsys.readouterr().out
+    assert main(["evaluate", out, "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert main(["evaluate", out]) == 0
+    for text in (trained, capsys.readouterr().out):
+        for name in ("accuracy", "ece", "mce", "mean confidence"):
+            number = numbers[name.replace(" ", "_")]
+            assert f"{name:18}{100 * number:.2f} %\n" in text
+        assert f"{'nll':18}{numbers['nll']:.4f}\n" in text
 
 
 def test_out_is_checked_before_the_work(tmp_path, monkeypatch, capsys):

@@ -40,6 +40,9 @@ LABELS = {
     "ks_error": "KS error",
     "classwise_ece": "class-wise ECE",
 }
+PLAIN = ("nll", "brier", "brier_reliability", "brier_resolution", "brier_uncertainty")
+IN_PERCENT = LABELS.keys() - PLAIN
+"""Shares and differences of shares, which people are shown in percent."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -221,10 +221,14 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 
 def print_result(result: dict[str, Any], names: Sequence[str] = SHOWN) -> None:
-    """Print the metrics of the test set."""
+    """Print the metrics of the test set, shares in percent."""
+    from softmargin.calibration.result import IN_PERCENT
+
     for name in names:
         if name in result:
-            print(f"{name.replace('_', ' '):18}{result[name]:.4f}")
+            value = result[name]
+            shown = f"{100 * value:.2f} %" if name in IN_PERCENT else f"{value:.4f}"
+            print(f"{name.replace('_', ' '):18}{shown}")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from softmargin.calibration.audit import Audit
 from softmargin.calibration.reliability import reliability_diagram
-from softmargin.calibration.result import CalibrationResult
+from softmargin.calibration.result import IN_PERCENT, CalibrationResult
 from softmargin.calibration.scaling import Calibrator, TemperatureScaling
 from softmargin.report.figures import BLUES, GREEN, INK, Tone, house_style, new_figure, to_svg
 from softmargin.report.page import (
@@ -26,11 +26,6 @@ from softmargin.report.page import (
 
 TITLES = {"given": "as given", "temperature": "temperature scaling", "vector": "vector scaling"}
 TONES: dict[str, Tone] = {"given": INK, "temperature": BLUES[0], "vector": GREEN}
-# all that are shares or differences of shares; NLL and Brier scores are plain numbers
-IN_PERCENT = {
-    *("accuracy", "top_k_accuracy", "mean_confidence", "overconfidence", "ece", "mce"),
-    *("rms_error", "debiased_error", "equal_mass_ece", "ks_error", "classwise_ece"),
-}
 LEAD = (
     "How sure the predictions are, against how often they are right. Every number after scaling "
     "comes from calibrators that never saw the row they scale."
