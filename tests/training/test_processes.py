@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from launching import launch
 
 from softmargin.training.processes import backend_for, device_name
 
@@ -76,14 +77,8 @@ def test_two_processes_equal_one_with_batch_norm_and_uneven_shares(tmp_path, cas
     (tmp_path / "worker.py").write_text(WORKER)
     one = [sys.executable, str(tmp_path / "worker.py"), str(tmp_path / "one"), *case]
     subprocess.run(one, check=True, timeout=300)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    launcher += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
-    launcher += [str(tmp_path / "worker.py"), str(tmp_path / "two"), *case]
-    for _ in range(2):  # the launcher can lose the race for a port on a busy machine
-        done = subprocess.run(launcher, capture_output=True, text=True, timeout=300)
-        if not done.returncode or (tmp_path / "two" / "metrics.jsonl").exists():
-            break
-    assert done.returncode == 0, done.stderr[-3000:]
+    two = tmp_path / "two"
+    launch(tmp_path / "worker.py", [str(two), *case], two)
     first, second = (
         torch.load(tmp_path / name / "checkpoint.pt", weights_only=True) for name in ("one", "two")
     )

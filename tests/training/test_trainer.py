@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from launching import launch
 from torch import Tensor, nn
 
 from softmargin import data
@@ -123,15 +124,8 @@ def test_two_processes_follow_one(tmp_path):
     config = TrainingConfig(**{**CONFIG.as_dict(), "epochs": 2, "clip": 3.0})
     text = json.dumps(config.as_dict())
     subprocess.run([sys.executable, "-c", WORKER, text, str(tmp_path / "one")], check=True)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    launcher += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
     (tmp_path / "worker.py").write_text(WORKER)
-    launcher += [str(tmp_path / "worker.py"), text, str(tmp_path / "two")]
-    done = subprocess.run(launcher, capture_output=True, text=True)
-    if done.returncode and not (tmp_path / "two" / "metrics.jsonl").exists():
-        # the launcher can lose the race for a port on a busy machine; training had not begun
-        done = subprocess.run(launcher, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    launch(tmp_path / "worker.py", [text, str(tmp_path / "two")], tmp_path / "two")
     alone, result = json.loads((tmp_path / "one" / "losses0.json").read_text())
     parts = [json.loads((tmp_path / "two" / f"losses{r}.json").read_text()) for r in range(2)]
     assert len(alone) > 50

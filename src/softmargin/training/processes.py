@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,4 +57,5 @@ def processes(device: torch.device) -> Iterator[tuple[int, int]]:
     try:
         yield dist.get_rank(), dist.get_world_size()
     finally:
+        gc.collect()  # what wraps the model holds the group, whose threads must end before us
         dist.destroy_process_group()
