@@ -196,17 +196,19 @@ class _Cosines(torch.autograd.Function):
             inputs = features, weight, *ctx.settings
             return *_plain_backward(_plain_cosines, inputs, grad), *nothing
         with full_precision(features):
-            along = grad * logits
-            of_cosine = grad * (w_inverse * scale)
-            of_own = None
+            of_own = through_cosine = None
             if slope is not None:  # at the target the logit was another function of the cosine
                 of_own = grad.gather(-1, index) * slope * scale
                 through_cosine = _through_cosine(of_own, own, ctx.close) if of_angle else of_own
+            # one after the other: the second takes the memory that the first has left
+            along = grad * logits
+            if through_cosine is not None:
                 along.scatter_(-1, index, through_cosine * own)
+            along = along.sum(0)
+            of_cosine = grad * (w_inverse * scale)
+            if through_cosine is not None:
                 of_cosine.scatter_(-1, index, through_cosine * w_inverse[index])
-            of_x, of_w = _backward_of_cosines(
-                x, weight, of_cosine, along.sum(0), x_inverse, w_inverse
-            )
+            of_x, of_w = _backward_of_cosines(x, weight, of_cosine, along, x_inverse, w_inverse)
             if ctx.close is not None:
                 ctx.close.add_backward(of_x, of_w, features, weight, of_own)
         return of_x.to(features.dtype), of_w.to(weight.dtype), *nothing
