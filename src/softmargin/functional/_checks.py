@@ -65,6 +65,12 @@ def value_range(tensor: Tensor) -> tuple[float, float] | None:
         return None
 
 
+def known_within(tensor: Tensor, low: float, high: float) -> bool:
+    """Whether all values are known to lie between two numbers, so that limits need no care."""
+    extremes = value_range(tensor)
+    return extremes is not None and low < extremes[0] and extremes[1] < high
+
+
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of ``allowed``."""
     allowed = tuple(allowed)

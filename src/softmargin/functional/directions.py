@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin.functional._checks import known_within
 from softmargin.functional.lengths import inverse_length, precise, unit
 from softmargin.functional.margins import (
     at_least_float32,
@@ -291,8 +292,12 @@ def _backward_of_cosines(
     of_x = grad @ w
     of_x.addcmul_(x, (of_x * x).sum(-1, keepdim=True), value=-1).mul_(x_inverse)
     of_w = grad.t() @ x
-    # not w·(1/‖w‖)²: for a length of 1e-20 the square overflows
-    of_w.addcmul_(w * w_inverse.unsqueeze(-1), (along * w_inverse).unsqueeze(-1), value=-1)
+    along = along * w_inverse
+    if known_within(w_inverse, 1e-9, 1e9):
+        along *= w_inverse
+    else:  # for a length of 1e-20 the square of its inverse overflows
+        w = w * w_inverse.unsqueeze(-1)
+    of_w.addcmul_(w, along.unsqueeze(-1), value=-1)
     return of_x, of_w
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from softmargin.functional._checks import DIVERGENCES, check_choice
-from softmargin.functional.margins import at_least_float32, only_others, prepare, with_target
+from softmargin.functional._checks import DIVERGENCES, check_choice, known_within
+from softmargin.functional.margins import (
+    LIMITS,
+    at_least_float32,
+    needs_plain_operations,
+    only_others,
+    prepare,
+    with_target,
+)
 
 
 def logit_divergence(
@@ -51,6 +59,12 @@ def logit_divergence(
 
 def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> Tensor:
     """Return :func:`logit_divergence` for an index that keeps the class dimension."""
+    if needs_plain_operations():
+        return _divergence_of(logits, index, dim, divergence)
+    return _Divergence.apply(logits, index, dim, divergence)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> Tensor:
     others = logits.shape[dim] - 1
     log_q = _log_softmax(only_others(logits, index, dim), dim)
     # log((C-1)q), with 0 in the target's place so that it adds nothing to either sum
@@ -58,6 +72,55 @@ def divergence_of(logits: Tensor, index: Tensor, dim: int, divergence: str) -> T
     weighted = _weighted(log_q.exp(), relative).sum(dim)
     mean = _finite((relative / others).sum(dim))
     return _combine(weighted, -mean, divergence)
+
+
+class _Divergence(torch.autograd.Function):
+    """The same in fewer passes, most of them in place.
+
+    With r_i = log((C-1)q_i), the derivatives by z_i are q_i (r_i - Σ q r) for D(q‖u) and
+    q_i - 1/(C-1) for D(u‖q).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, index: Tensor, dim: int, divergence: str) -> Tensor:
+        others = logits.shape[dim] - 1
+        relative = only_others(logits, index, dim)
+        relative -= relative.amax(dim, keepdim=True)
+        q = relative.exp()
+        total = q.sum(dim, keepdim=True)
+        q /= total
+        relative -= (total / others).log()
+        # a class without any probability adds 0, and the target adds 0 to either sum
+        relative.clamp_min_(LIMITS[relative.dtype][0]).scatter_(dim, index, 0.0)
+        q_relative = q * relative
+        weighted = q_relative.sum(dim)
+        mean = _finite(relative.div_(others).sum(dim))
+        ctx.dim, ctx.divergence = dim, divergence
+        ctx.masked = not known_within(mean, -1e30, math.inf)
+        ctx.save_for_backward(logits, index, q, q_relative, weighted)
+        return _combine(weighted, -mean, divergence)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        dim = ctx.dim
+        logits, index, q, q_relative, weighted = ctx.saved_tensors
+        if torch.is_grad_enabled() or needs_plain_operations():
+            # a gradient that is itself differentiated or vectorised
+            with torch.enable_grad():
+                value = _divergence_of(logits, index, dim, ctx.divergence)
+            (of_logits,) = torch.autograd.grad(value, logits, grad, create_graph=True)
+            return of_logits, None, None, None
+        grad, weighted = grad.unsqueeze(dim), weighted.unsqueeze(dim)
+        to_uniform, from_uniform = SHARES[ctx.divergence]
+        of_logits = q * (grad * (from_uniform - to_uniform * weighted))
+        if to_uniform:
+            of_logits.addcmul_(q_relative, grad, value=to_uniform)
+        if from_uniform:
+            of_logits -= grad * (from_uniform / (logits.shape[dim] - 1))
+            if ctx.masked:
+                of_logits.masked_fill_(logits == -math.inf, 0.0)
+        of_logits.scatter_(dim, index, 0.0)
+        return of_logits.to(logits.dtype), None, None, None
 
 
 def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
@@ -105,3 +168,7 @@ def _combine(logits_to_uniform: Tensor, uniform_to_logits: Tensor, divergence: s
     if divergence == "symmetric":
         return (logits_to_uniform + uniform_to_logits) / 2
     return logits_to_uniform if divergence == "logits_to_uniform" else uniform_to_logits
+
+
+SHARES = {"symmetric": (0.5, 0.5), "logits_to_uniform": (1.0, 0.0), "uniform_to_logits": (0.0, 1.0)}
+"""The shares of D(q‖u) and D(u‖q) in each divergence."""

@@ -55,10 +55,13 @@ def mean_hinge_loss(
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         z = at_least_float32(z)
         own = at_target(z, index, dim)
-        masked = own == -math.inf  # and other masked classes with it: ∞ - ∞ is NaN
-        lead = with_target(z - own.masked_fill(masked, 0.0) + margin, index, dim, 0.0)
-        mean = lead.relu().sum(dim) / (z.shape[dim] - 1)
-        return mean.masked_fill(masked.squeeze(dim), math.inf)
+        masked = None
+        if not checks.known_within(own, -math.inf, math.inf):
+            masked = own == -math.inf  # and other masked classes with it: ∞ - ∞ is NaN
+            own = own.masked_fill(masked, 0.0)
+        lead = with_target(z - own + margin, index, dim, 0.0)
+        mean = lead.relu_().sum(dim) / (z.shape[dim] - 1)
+        return mean if masked is None else mean.masked_fill(masked.squeeze(dim), math.inf)
 
     return criterion(
         input,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from softmargin.functional._checks import value_range
+from softmargin.functional._checks import known_within
 from softmargin.functional.margins import WITHOUT_FLOAT64
 
 
@@ -20,8 +20,7 @@ def length_of(vectors: Tensor) -> Tensor:
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     if vectors.device.type != "cpu" or vectors.dtype == torch.float64:
         return length
-    extremes = value_range(length)
-    if extremes is not None and extremes[0] > 1e-15 and extremes[1] < 1e15:
+    if known_within(length, 1e-15, 1e15):
         return length
     # slower, so only for such a vector, or where it cannot be seen whether there is one
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True, dtype=torch.float64)
@@ -29,11 +28,11 @@ def length_of(vectors: Tensor) -> Tensor:
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Return vectors of length one; a zero vector stays zero.
-
-    A quotient, not a product with 1/‖v‖: that would square a short vector's length in backward.
-    """
+    """Return vectors of length one; a zero vector stays zero."""
     length = length_of(vectors)
+    if known_within(length, 1e-9, 1e9):
+        return vectors * length.reciprocal()
+    # a quotient: the product would square a short vector's length in backward
     return vectors / torch.where(length > 0, length, 1.0)
 
 

@@ -219,10 +219,14 @@ def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -
 
 
 def soft_maximum(xi: Tensor, log_beta: Tensor) -> Tensor:
-    """Return log(β + e^ξ) from ξ: twice the same, each where its derivatives do not cancel."""
-    return torch.where(
-        xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
-    )
+    """Return log(β + e^ξ) from ξ.
+
+    With a β that is learned, twice the same, each where its derivatives do not cancel.
+    """
+    from_beta = log_beta + softplus(xi - log_beta)
+    if not log_beta.requires_grad and not needs_plain_operations():
+        return from_beta
+    return torch.where(xi > log_beta, xi + softplus(log_beta - xi), from_beta)
 
 
 def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:

@@ -302,8 +302,10 @@ def focal_loss(
     checks.check_setting("gamma", gamma, inclusive=True)
 
     def of_log_odds(xi: Tensor) -> Tensor:
-        # past 100 the weight is 1 to the last digit; held finite, an infinite ξ adds no 0·∞
-        held = xi.clamp(torch.finfo(xi.dtype).min, 100.0)
+        held = xi
+        if not checks.known_within(xi, -math.inf, 100.0):
+            # past 100 the weight is 1 to the last digit; held finite, an infinite ξ adds no 0·∞
+            held = xi.clamp(torch.finfo(xi.dtype).min, 100.0)
         return (-gamma * softplus(-held)).exp() * softplus(xi)
 
     return criterion(

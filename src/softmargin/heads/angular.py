@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softmargin._settings import Setting
-from softmargin.functional._checks import check_count
+from softmargin.functional._checks import check_count, known_within
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angles_of, full_precision
 from softmargin.functional.lengths import length_of, moderate_size, unit
@@ -75,12 +75,16 @@ class LSoftmaxHead(Head):
             x, weight = at_least_float32(features), self.directions()
             logits = F.linear(x, weight)
             own = weight[index.squeeze(-1)]
-            size = moderate_size(x)
-            x = x / size
-            lengths = length_of(x) * length_of(own)
-            plain = (x * own).sum(-1, keepdim=True)
-            # not plain/lengths: of two short vectors the product of lengths underflows
-            cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
+            of_x, of_own = length_of(x), length_of(own)
+            size: float | Tensor = 1.0
+            if known_within(of_x, 1e-9, 1e9) and known_within(of_own, 1e-9, 1e9):
+                lengths, plain = of_x * of_own, (x * own).sum(-1, keepdim=True)
+                cosine = plain / lengths
+            else:  # the product of two short vectors' lengths would underflow
+                size = moderate_size(x)
+                x = x / size
+                lengths, plain = length_of(x) * of_own, (x * own).sum(-1, keepdim=True)
+                cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
             with_margin = lengths * multiplicative_margin(cosine, self.k)
             anneal = self.current("anneal")
             mixed = size * (anneal * plain + with_margin) / (1 + anneal)
