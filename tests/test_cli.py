@@ -145,7 +145,7 @@ def test_out_is_looked_at_before_the_work_and_made_after_it(error, tmp_path, mon
         tried.append(setting)
         raise error
 
-    monkeypatch.setattr("softmargin.experiments.demo.command.run_with_progress", work)
+    monkeypatch.setattr("softmargin.demo.command.run_with_progress", work)
     file = tmp_path / "taken"
     file.write_text("mine")
     assert main(["demo", "--out", str(file)]) == 2

@@ -19,9 +19,9 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.cli import main
-from softmargin.experiments import registry
-from softmargin.experiments.experiment import Cell, Experiment, Result, Setting
-from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers import registry
+from softmargin.papers.experiment import Cell, Experiment, Result, Setting
+from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 
 Ran = tuple[int, str, str]
 Run = Callable[..., Ran]
@@ -67,7 +67,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
     known = {**registry.experiments(), experiment.id: experiment}
     for place in ("registry.experiments", "verifying.experiments"):
-        monkeypatch.setattr(f"softmargin.experiments.{place}", lambda: known)
+        monkeypatch.setattr(f"softmargin.papers.{place}", lambda: known)
     return experiment
 
 
@@ -112,7 +112,7 @@ def test_unknown_filters_are_refused(
     words: tuple[str, ...],
 ) -> None:
     alone = {made_up.id: made_up}
-    monkeypatch.setattr("softmargin.experiments.registry.experiments", lambda: alone)
+    monkeypatch.setattr("softmargin.papers.registry.experiments", lambda: alone)
     ids = () if action == "status" else (made_up.id,)
     out = () if action == "plan" else ("--out", str(tmp_path / "out"))
     refused(run(action, *ids, "--only", only, *out), *words)
@@ -291,7 +291,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
     def work(*_: Any) -> None:
         raise AssertionError("nothing may be run")
 
-    monkeypatch.setattr("softmargin.experiments.store.CellStore.run", work)
+    monkeypatch.setattr("softmargin.papers.store.CellStore.run", work)
     blocked = tmp_path / ("out/.cells" if place == "out/.cells" else "out")
     blocked.parent.mkdir(exist_ok=True)
     blocked.write_text("a file")

@@ -6,11 +6,11 @@ from unittest import mock
 import numpy as np
 
 from softmargin._files import write_json
-from softmargin.experiments import write
-from softmargin.experiments.experiment import Cell, Experiment
-from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
-from softmargin.experiments.statistics import corrected_resampled_t_test, holm, paired_bootstrap
-from softmargin.report.charts import Chart, Series
+from softmargin.charts import Chart, Series
+from softmargin.papers import write
+from softmargin.papers.experiment import Cell, Experiment
+from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers.statistics import corrected_resampled_t_test, holm, paired_bootstrap
 
 BETAS = (20.0, 5.0, 1.0, 0.1, 0.01)
 METHODS = ("Soft", "Center", "M-Soft", "ArcFace", "AdaCos", "ArcGrad 30", "ArcGrad 5")

@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 
 from matplotlib.colors import to_hex
 
-from softmargin.report.charts import KINDS, Chart, Series
+from softmargin.charts import KINDS, Chart, Series
 from softmargin.report.draw import draw, standalone_svg, write_svg
 from softmargin.report.figures import INK, MUTED, beta_tones
 from softmargin.report.panels import OTHERS, looks_of

@@ -18,11 +18,11 @@ pytest.importorskip("scipy")
 
 import made_up_results as made_up
 
+from softmargin.charts import Chart, Series
 from softmargin.cli import main
-from softmargin.experiments.outcome import Entry, Outcome, ResultTable, Verdict
-from softmargin.experiments.registry import experiments, find
-from softmargin.experiments.statistics import Comparison, paired_bootstrap
-from softmargin.report.charts import Chart, Series
+from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers.registry import experiments, find
+from softmargin.papers.statistics import Comparison, paired_bootstrap
 from softmargin.report.result_charts import drawing
 from softmargin.report.result_tables import table_view
 from softmargin.report.results import results_page, write_results_page

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         )
     check_out(options.out)
     require_lab()
-    from softmargin.experiments.demo import DemoSetting, command
+    from softmargin.demo import DemoSetting, command
 
     setting = DemoSetting(chosen, options.seed, options.seeds)
     outcomes = command.run_with_progress(setting)

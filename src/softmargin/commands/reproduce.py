@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from softmargin._progress import Progress
-    from softmargin.experiments.experiment import Cell, Experiment
-    from softmargin.experiments.outcome import Outcome
-    from softmargin.experiments.reproduce import Runner
-    from softmargin.experiments.running import Report, Tally
-    from softmargin.experiments.store import CellStore
+    from softmargin.papers.experiment import Cell, Experiment
+    from softmargin.papers.outcome import Outcome
+    from softmargin.papers.reproduce import Runner
+    from softmargin.papers.running import Report, Tally
+    from softmargin.papers.store import CellStore
 
 
 def run(options: argparse.Namespace) -> int | None:
     """Run one action."""
     require_lab()
     if options.action in ("run", "status") and options.out is None:
-        from softmargin.experiments.experiment import usual_folder
+        from softmargin.papers.experiment import usual_folder
 
         options.out = usual_folder(options.scale)
     if options.action == "verify":
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int | None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from softmargin.experiments.registry import experiments
+    from softmargin.papers.registry import experiments
 
     rows = [("id", "paper", "what", "cells", "seeds", "about")]
     for experiment in experiments().values():
@@ -63,9 +63,9 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _status(options: argparse.Namespace) -> None:
-    from softmargin.experiments import reproduce
-    from softmargin.experiments.registry import experiments
-    from softmargin.experiments.store import CellStore
+    from softmargin.papers import reproduce
+    from softmargin.papers.registry import experiments
+    from softmargin.papers.store import CellStore
 
     store = CellStore(options.out)
     rows = [("id", "cells", "finished", "failed", "work done")]
@@ -91,10 +91,10 @@ def _status(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> None:
     from softmargin._files import DamagedFileError
     from softmargin.data.errors import MissingDataError
-    from softmargin.experiments import reproduce
-    from softmargin.experiments.registry import find_all
-    from softmargin.experiments.running import usual_jobs
-    from softmargin.experiments.store import CELLS, CellStore
+    from softmargin.papers import reproduce
+    from softmargin.papers.registry import find_all
+    from softmargin.papers.running import usual_jobs
+    from softmargin.papers.store import CELLS, CellStore
 
     try:
         wanted = find_all(options.ids)
@@ -138,15 +138,15 @@ def _show_tally(show: Progress, tally: Tally) -> None:
 
 
 def _only(options: argparse.Namespace) -> dict[str, list[str]] | None:
-    from softmargin.experiments.selecting import parse_only
+    from softmargin.papers.selecting import parse_only
 
     return None if options.only is None else parse_only(options.only)
 
 
 def _check_needs(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
     """Say what paper scale would take where a GPU or data are missing, unless that is wanted."""
-    from softmargin.experiments.planning import would_take
-    from softmargin.experiments.store import CellStore
+    from softmargin.papers.planning import would_take
+    from softmargin.papers.store import CellStore
 
     if options.scale != "paper" or options.yes:
         return
@@ -164,7 +164,7 @@ def _runner(options: argparse.Namespace) -> Runner | None:
 def _run_on_ray(
     options: argparse.Namespace, cells: Sequence[Cell], store: CellStore, report: Report | None
 ) -> Tally:
-    from softmargin.experiments.ray_running import run_on_ray
+    from softmargin.papers.ray_running import run_on_ray
 
     try:
         return run_on_ray(cells, store, options.ray, options.jobs, report)

@@ -10,18 +10,18 @@ from softmargin._progress import duration
 from softmargin.commands.common import UsageError, print_table
 
 if TYPE_CHECKING:
-    from softmargin.experiments.experiment import Cell, Experiment
-    from softmargin.experiments.planning import CellPlan
-    from softmargin.experiments.verifying import Checked
+    from softmargin.papers.experiment import Cell, Experiment
+    from softmargin.papers.planning import CellPlan
+    from softmargin.papers.verifying import Checked
 
 DIFFERS = 1
 
 
 def plan(options: argparse.Namespace) -> None:
     """Print the cells of ids: what each trains, how many steps, how long."""
-    from softmargin.experiments import reproduce
-    from softmargin.experiments.registry import find_all
-    from softmargin.experiments.selecting import parse_only
+    from softmargin.papers import reproduce
+    from softmargin.papers.registry import find_all
+    from softmargin.papers.selecting import parse_only
 
     try_out = options.scale == "paper" and not options.no_dry_run
     everything: dict[str, CellPlan] = {}
@@ -43,7 +43,7 @@ def plan(options: argparse.Namespace) -> None:
 def _plan_of(
     experiment: Experiment, cells: Sequence[Cell], scale: str, try_out: bool
 ) -> list[CellPlan]:
-    from softmargin.experiments.planning import planned, tried_out
+    from softmargin.papers.planning import planned, tried_out
 
     plans = [(tried_out if try_out else planned)(cell) for cell in cells]
     print(f"{experiment.id} at {scale} scale: {_size(plans)}")
@@ -73,7 +73,7 @@ def _size(plans: Sequence[CellPlan]) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """Check all results in a folder; print a line for each thing wrong, and return 1 if any is."""
-    from softmargin.experiments.verifying import verify as verified
+    from softmargin.papers.verifying import verify as verified
 
     problems = 0
     try:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softmargin._files import write_file
+from softmargin.charts import KINDS, Chart
 from softmargin.functional._checks import check_choice
-from softmargin.report.charts import KINDS, Chart
 from softmargin.report.figures import MUTED, house_style
 from softmargin.report.panels import INCHES_PER_LETTER, looks_of, panel_figure
 from softmargin.report.ranks import critical_difference_figure
@@ -37,7 +37,7 @@ def draw(chart: Chart) -> Figure:
         A figure that belongs to no window.
 
     Example:
-        >>> from softmargin.report.charts import Series
+        >>> from softmargin.charts import Series
         >>> curve = Series("β = 1", [0, 1], [1, 0], beta=1.0)
         >>> figure = draw(Chart("g", "Gradient", "line", "p", "|∂J/∂z|", [curve]))
         >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.report.charts import Chart, Series
+from softmargin.charts import Chart, Series
 from softmargin.report.figures import GREEN, INK, MUTED, Tone, beta_tones, new_figure
 
 if TYPE_CHECKING:

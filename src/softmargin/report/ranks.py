@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from softmargin.experiments.statistics import cliques
 from softmargin.functional._checks import check_number
+from softmargin.papers.statistics import cliques
 from softmargin.report.figures import GREEN, INK, MUTED, house_style, new_figure
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def critical_difference_figure(
 
     Args:
         ranks: average rank by name, at least two, each from 1 to their number.
-        cd: critical difference, see :func:`softmargin.experiments.statistics.critical_difference`.
+        cd: critical difference, see :func:`softmargin.papers.statistics.critical_difference`.
         n_sets: number of data sets the ranks are averages over, for the title.
         level: confidence level ``cd`` was found at, for its label.
 

@@ -10,7 +10,7 @@ import torch
 
 from softmargin.calibration import reliability_diagram
 from softmargin.calibration.binning import BinStatistics, bin_edges
-from softmargin.report.charts import Chart, Series
+from softmargin.charts import Chart, Series
 from softmargin.report.figures import INK, MUTED, Tone, new_figure
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from softmargin.calibration.intervals import wilson_interval
-from softmargin.experiments.statistics import cliques
-from softmargin.report.charts import Chart, Series
+from softmargin.charts import Chart, Series
+from softmargin.papers.statistics import cliques
 from softmargin.report.figures import Tone
 from softmargin.report.panels import looks_of
 from softmargin.report.reliability import bins_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from shlex import quote
 
 from softmargin._files import read_json
-from softmargin.experiments.experiment import SCALES, Experiment, usual_folder
-from softmargin.experiments.store import CELLS, CellStore
+from softmargin.papers.experiment import SCALES, Experiment, usual_folder
+from softmargin.papers.store import CELLS, CellStore
 
 NOT_RUN = "not run"
 

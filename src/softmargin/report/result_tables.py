@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from softmargin.experiments.outcome import Entry, ResultTable
-from softmargin.experiments.pages import (
+from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.pages import (
     MARK,
     NOTHING,
     caption,
@@ -16,7 +16,7 @@ from softmargin.experiments.pages import (
     number,
     p_value,
 )
-from softmargin.experiments.statistics import summary
+from softmargin.papers.statistics import summary
 
 IN_OVERVIEW = {"ours", "n", "paper"}
 LONGEST_OPEN = 12  # rows of details that are shown without a click, where there is an overview

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from softmargin._files import write_file
-from softmargin.experiments.experiment import Experiment
-from softmargin.experiments.outcome import VERDICTS, Outcome
-from softmargin.experiments.pages import PAPERS, SCALES, source, whose
-from softmargin.experiments.registry import experiments
-from softmargin.experiments.write import NUMBERS, read_result
+from softmargin.papers.experiment import Experiment
+from softmargin.papers.outcome import VERDICTS, Outcome
+from softmargin.papers.pages import PAPERS, SCALES, source, whose
+from softmargin.papers.registry import experiments
+from softmargin.papers.write import NUMBERS, read_result
 from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
 from softmargin.report.result_charts import drawing, tones_of
 from softmargin.report.result_state import NOT_RUN, failures, missing

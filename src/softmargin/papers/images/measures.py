@@ -1,0 +1,163 @@
+"""What is measured of trained networks, whichever way they were trained.
+
+Scores are those of the stored test logits, so that anyone can compute them again: each row less its
+largest value, which changes no probability and keeps the digits of close calls, in float16.
+
+Besides scores a task may ask for ``scaling`` (temperature and vector scaling fitted on held-out
+images), ``angles`` (AG eq. 20-22), ``bias`` (mean ρ̂ of every epoch, LM eq. 7) and ``angles by
+epoch`` (histograms of intra-class angles, for networks trained one by one).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softmargin.calibration import calibration_metrics
+from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling, VectorScaling
+from softmargin.data import Dataset, Split
+from softmargin.diagnostics import angle_histogram, angle_statistics, intra_class_angles
+from softmargin.models import Classifier, parameter_count
+from softmargin.papers.experiment import Result
+from softmargin.papers.images.prepare import Images, as_trained
+from softmargin.training import TrainingConfig
+from softmargin.training.batches import Batches, statistics
+
+SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
+ANGLES = ("wc_intra", "w_inter", "c_inter")
+BINS = 45  # of four degrees
+MOST_STORED = 20_000_000  # values; ImageNet's logits are scored and not kept
+MOST_MEASURED = 200_000  # training images to pass once more
+MOST_ANGLES = 2000
+RIDGE = 0.01  # vector scaling has two numbers per class and few images to fit them on
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network after training."""
+
+    name: str
+    config: TrainingConfig
+    model: Classifier
+
+
+def measured(trained: Sequence[Trained], images: Images, wanted: Sequence[str]) -> Result:
+    """Measure networks; lists and arrays have one entry per network, in their order.
+
+    Numbers: ``variants`` (names), ``samples``, ``classes``, ``parameters``, ``final`` (lists by
+    score), ``train_accuracy``, and where asked for ``scaled`` (by kind of scaling, lists by score)
+    and ``angles`` (lists by statistic, of training images). Arrays: ``test_logits`` (networks,
+    images, classes) and ``test_labels``.
+    """
+    rows = [_measured(each, images, wanted) for each in trained]
+    y = images.dataset.test.y
+    numbers: dict[str, Any] = {
+        "variants": [each.name for each in trained],
+        "samples": len(images.dataset.train),
+        "classes": images.dataset.num_classes,
+        "parameters": [parameter_count(each.model) for each in trained],
+    }
+    for name in rows[0].numbers:
+        numbers[name] = _transposed([row.numbers[name] for row in rows])
+    kept = [row.arrays["test_logits"] for row in rows]
+    if sum(each.size for each in kept) > MOST_STORED:
+        return Result(numbers)
+    logits = torch.stack([torch.from_numpy(each) for each in kept]).numpy()
+    return Result(numbers, {"test_logits": logits, "test_labels": y.to(torch.int16).numpy()})
+
+
+def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result:
+    dataset = as_trained(images.dataset, trained.config)
+    test, train = dataset.test, dataset.train
+    logits = outputs(trained.model, test, dataset)
+    stored = shifted(logits)
+    numbers: dict[str, Any] = {"final": scores(stored, test.y)}
+    numbers["train_accuracy"] = math.nan
+    if len(train) <= MOST_MEASURED:
+        right = outputs(trained.model, train, dataset).argmax(1) == train.y
+        numbers["train_accuracy"] = float(right.double().mean())
+    if "scaling" in wanted and images.held_out is not None:
+        held_out = outputs(trained.model, images.held_out, dataset)
+        numbers["scaled"] = scaled(held_out, images.held_out.y, logits, test.y)
+    if "angles" in wanted:
+        features = outputs(trained.model.features, train, dataset)
+        found = angle_statistics(features, train.y, weights(trained.model))
+        numbers["angles"] = {name: getattr(found, name) for name in ANGLES}
+    return Result(numbers, {"test_logits": stored.numpy()})
+
+
+@torch.no_grad()
+def outputs(module: nn.Module, split: Split, dataset: Dataset) -> Tensor:
+    """Return what a module gives for a split in its order, z-scored as in training, on the CPU."""
+    device = next(module.parameters()).device
+    batches = Batches(split, statistics(dataset.train), 1, device=device)
+    return torch.cat([module(x).float().cpu() for x, _ in batches.in_order()])
+
+
+def shifted(logits: Tensor) -> Tensor:
+    """Return logits less the largest of their row, in float16; 0 where a network diverged.
+
+    Example:
+        >>> shifted(torch.tensor([[1000.0, 1000.001, 0.0]]))
+        tensor([[-9.7656e-04,  0.0000e+00, -1.0000e+03]], dtype=torch.float16)
+    """
+    if not bool(logits.isfinite().all()):
+        return torch.zeros_like(logits, dtype=torch.float16)
+    return (logits - logits.amax(1, keepdim=True)).clamp(min=-6e4).half()
+
+
+def scores(logits: Tensor, y: Tensor) -> dict[str, float]:
+    """Return the scores of logits, NaN where a network diverged."""
+    if not bool(logits.any()):
+        return dict.fromkeys(SCORES, math.nan)
+    found = calibration_metrics(logits.float(), y, from_logits=True, classwise=False)
+    return {name: float(getattr(found, name)) for name in SCORES}
+
+
+def scaled(
+    held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor
+) -> dict[str, dict[str, float]]:
+    """Return the scores after temperature and vector scaling fitted on held-out images."""
+    makers = {"temperature": TemperatureScaling(), "vector": VectorScaling(ridge=RIDGE)}
+    found = {}
+    for name, scaler in makers.items():
+        if not bool(held_out.isfinite().all() and logits.isfinite().all()):
+            found[name] = dict.fromkeys(SCORES, math.nan)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            fitted = scaler.fit(held_out, held_out_y)
+        found[name] = scores(fitted.transform(logits), y)
+    return found
+
+
+def weights(model: Classifier) -> Tensor:
+    """Return the class weights of a network, (C, D)."""
+    return model.head.weight.detach().float().cpu()
+
+
+def angle_counts(model: Classifier, dataset: Dataset) -> Tensor:
+    """Return the histogram of angles between training features and their class's weight."""
+    split = dataset.train
+    if len(split) > MOST_ANGLES:
+        split = split.select(torch.arange(MOST_ANGLES))
+    features = outputs(model.features, split, dataset)
+    return angle_histogram(intra_class_angles(features, split.y, weights(model)), BINS).counts
+
+
+def _transposed(rows: Sequence[Any]) -> Any:
+    """Return nested mappings of numbers, one per network, as mappings of lists.
+
+    Example:
+        >>> _transposed([{"a": {"b": 1}}, {"a": {"b": 2}}])
+        {'a': {'b': [1, 2]}}
+    """
+    if isinstance(rows[0], Mapping):
+        return {name: _transposed([row[name] for row in rows]) for name in rows[0]}
+    return list(rows)

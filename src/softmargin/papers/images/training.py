@@ -1,0 +1,185 @@
+"""The two kinds of work: a network by itself, and many fully connected ones at once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from softmargin import models
+from softmargin._files import read_sealed, seal, write_file
+from softmargin.data import Dataset
+from softmargin.papers.experiment import Array, Result
+from softmargin.papers.images.measures import BINS, Trained, angle_counts, measured
+from softmargin.papers.images.prepare import as_trained, load_part
+from softmargin.papers.work import Progress
+from softmargin.training import RunFolder, TrainingConfig, train, train_together
+from softmargin.training.parts import make_head
+from softmargin.training.trainer import find_device
+
+CURVES = ("accuracy", "nll", "ece")
+TRAINING = 0.95  # of the work; the rest is measuring
+
+
+def training_config(
+    config: Mapping[str, Any], method: Mapping[str, Any] | None = None
+) -> TrainingConfig:
+    """Return how a cell, or one method of a cell, is trained.
+
+    Args:
+        config: of the cell.
+        method: options of one method of those trained together, with its ``name``.
+    """
+    own = {key: value for key, value in (method or {}).items() if key != "name"}
+    # methods trained together are recorded together
+    record = "bias" in config["measures"] and method is None
+    return TrainingConfig.from_dict(
+        {
+            **{key: config[key] for key in ("data", "model", "seed")},
+            **config["training"],
+            **own,
+            "record": record,
+        }
+    )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, so that numbers do not depend on how many cells run at a time.
+
+    Two cells side by side take no longer than one after the other with two threads each. Where
+    there is a GPU nothing changes.
+    """
+    before = torch.get_num_threads()
+    if find_device("auto").type == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
+def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
+    """Train one network as the recipe says, and measure it.
+
+    The same call goes on where it stopped. Arrays besides those of :func:`measured`: the scores of
+    ``CURVES`` by epoch, (1, epochs), and where asked for ``mean_bias`` (1, epochs) and
+    ``angle_counts`` (1, epochs + 1, bins), the first before training.
+    """
+    images = load_part(config["data"], config["part"], config["seed"])
+    training = training_config(config)
+    run = RunFolder(folder / "run")
+    samples = len(as_trained(images.dataset, training).train)
+    steps = training.epochs * -(-samples // training.batch)
+    watch = _Angles(run, training, images.dataset) if _watched(config) else None
+
+    def tell(epoch: int, step: int, loss: float) -> None:
+        if watch is not None:
+            watch.keep(epoch)
+        progress(TRAINING * step / steps)
+
+    train(training, run.path, dataset=images.dataset, progress=tell)
+    model = model_of(run, training, images.dataset)
+    result = measured([Trained(config["method"], training, model)], images, config["measures"])
+    for name in CURVES:
+        result.arrays[name] = np.array([[epoch[name] for epoch in run.metrics()]])
+    if training.record:
+        state: Any = run.load(torch.device("cpu"))
+        result.arrays["mean_bias"] = torch.stack(state["recorder"]["biases"], 1).numpy()
+    if watch is not None:
+        result.arrays["angle_counts"] = watch.counts()[None]
+    progress(1.0)
+    return result
+
+
+@one_thread()
+def train_many(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
+    """Train all methods of a cell from the same weights and batches, and measure them.
+
+    Arrays besides those of :func:`measured`: the scores of ``CURVES`` by epoch, (methods, epochs),
+    and where asked for ``mean_bias`` (methods, epochs).
+    """
+    images = load_part(config["data"], config["part"], config["seed"])
+    configs = [training_config(config, method) for method in config["methods"]]
+    together = train_together(
+        configs,
+        dataset=images.dataset,
+        out=folder / "models",
+        record="bias" in config["measures"],
+        progress=lambda done, total: progress(TRAINING * done / total),
+    )
+    trained = [
+        Trained(method["name"], configs[number], together.classifier(number))
+        for number, method in enumerate(config["methods"])
+    ]
+    result = measured(trained, images, config["measures"])
+    for name in CURVES:
+        result.arrays[name] = together.history(name).numpy()
+    if "bias" in config["measures"]:
+        found = [together.recorder(number) for number in range(len(trained))]
+        curves = [recorder.mean_bias[place] for recorder, place in found]
+        result.arrays["mean_bias"] = torch.stack(curves).numpy()
+    progress(1.0)
+    return result
+
+
+def model_of(run: RunFolder, config: TrainingConfig, dataset: Dataset) -> models.Classifier:
+    """Return the network of a run as its last checkpoint has it, or as it begins."""
+    device = find_device("auto")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)  # network and head in the trainer's order
+        shape = dataset.train.batch(torch.arange(1))[0].shape[1:]
+        network = models.build(config.model, shape, **config.model_options)
+        head = make_head(
+            config.head, network.out_features, dataset.num_classes, config.head_options
+        )
+    model = models.Classifier(network, head).to(device)
+    state = run.load(device)
+    if state is not None:
+        model.load_state_dict(state["model"])
+    return model.eval()
+
+
+def _watched(config: Mapping[str, Any]) -> bool:
+    return "angles by epoch" in config["measures"]
+
+
+class _Angles:
+    """Histograms of intra-class angles after every epoch, from the checkpoints of a run.
+
+    While an epoch runs, the checkpoint is that of the last one: whatever stops the run, the
+    histogram of an epoch can be made until the next one ends, and each has its file.
+    """
+
+    def __init__(self, run: RunFolder, config: TrainingConfig, dataset: Dataset) -> None:
+        self.run, self.config, self.dataset = run, config, as_trained(dataset, config)
+        self.kept: set[int] = set()
+
+    def keep(self, epoch: int) -> None:
+        """Make the histogram after so many epochs, unless it is there."""
+        if epoch in self.kept or self._path(epoch).exists():
+            return
+        counts = angle_counts(model_of(self.run, self.config, self.dataset), self.dataset)
+        buffer = io.BytesIO()
+        np.save(buffer, counts.numpy())
+        self._path(epoch).parent.mkdir(exist_ok=True)
+        write_file(self._path(epoch), seal(buffer.getvalue()))
+        self.kept.add(epoch)
+
+    def counts(self) -> Array:
+        """Return all histograms, (epochs + 1, bins), after the last epoch."""
+        self.keep(self.config.epochs)
+        remedy = f"delete the folder {str(self.run.path)!r} and run the same command again"
+        paths = [self._path(epoch) for epoch in range(self.config.epochs + 1)]
+        found = [np.load(io.BytesIO(read_sealed(path, remedy))) for path in paths]
+        stacked: Array = np.stack(found).reshape(-1, BINS)
+        return stacked
+
+    def _path(self, epoch: int) -> Path:
+        return self.run.path / "angles" / f"{epoch:04d}.npy"

@@ -1,0 +1,125 @@
+"""What an experiment concludes: numbers beside the paper's, charts, and a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from softmargin.charts import Chart
+from softmargin.papers.statistics import Comparison, summary
+
+SIGNIFICANT = 0.05
+VERDICTS = {
+    "holds": "the claim was tested and stands",
+    "holds in part": "some of it stands; the page says what does not",
+    "does not hold": "the claim was tested and failed",
+    "left open": "the differences are within the spread over seeds, either way",
+    "shown": "a figure or theory with nothing to test beyond what its page checks",
+    "path only": "too small a scale to say anything",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a table: ours over seeds or folds, and the paper's.
+
+    Attributes:
+        row: name of the row.
+        column: name of the column.
+        values: ours, one per seed or fold.
+        paper: the paper's number, or None where it has none.
+        paper_sd: the paper's standard deviation, or None.
+        comparison: of ours against the baseline of the row or column, or None.
+        adjusted: its p-value after Holm's correction, or None.
+    """
+
+    row: str
+    column: str
+    values: Sequence[float]
+    paper: float | None = None
+    paper_sd: float | None = None
+    comparison: Comparison | None = None
+    adjusted: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean of ours."""
+        return math.fsum(self.values) / len(self.values) if self.values else math.nan
+
+    @property
+    def sd(self) -> float | None:
+        """The standard deviation over seeds, or None for one seed."""
+        return summary(self.values).sd if len(self.values) > 1 else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation, or None for one seed or where a value is not finite."""
+        return self.sd if all(map(math.isfinite, self.values)) else None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it differs from its baseline, after Holm's correction where there is one."""
+        if self.comparison is None:
+            return False
+        return (self.comparison.p if self.adjusted is None else self.adjusted) < SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A table in long form: entries, which the writers lay out by row and column."""
+
+    title: str
+    unit: str
+    entries: Sequence[Entry]
+    digits: int = 2
+    row_heading: str = ""
+    better: str = ""  # "higher", "lower" or ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds: one of ``VERDICTS``, and one honest sentence."""
+
+    word: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that is written about an experiment."""
+
+    verdict: Verdict
+    tables: Sequence[ResultTable] = ()
+    charts: Sequence[Chart] = ()
+    notes: Sequence[str] = ()
+    setup: Mapping[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            "verdict": dataclasses.asdict(self.verdict),
+            "tables": [dataclasses.asdict(table) for table in self.tables],
+            "charts": [chart.as_dict() for chart in self.charts],
+            "notes": list(self.notes),
+            "setup": dict(self.setup),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Outcome:
+        """Return the outcome of plain values."""
+        tables = [
+            ResultTable(**{**table, "entries": [_entry(each) for each in table["entries"]]})
+            for table in values["tables"]
+        ]
+        charts = [Chart.from_dict(each) for each in values["charts"]]
+        verdict = Verdict(**values["verdict"])
+        return cls(verdict, tables, charts, values["notes"], values["setup"])
+
+
+def _entry(values: Mapping[str, Any]) -> Entry:
+    comparison = values["comparison"]
+    return Entry(**{**values, "comparison": Comparison(**comparison) if comparison else None})

@@ -1,0 +1,200 @@
+"""Where cells keep their results: one folder each, whole at every moment.
+
+``.cells/<key>/`` holds ``cell.json`` (what it is), ``result.json`` and ``arrays.npz`` once it is
+finished, ``error.txt`` where it failed, ``progress`` while it runs, and whatever checkpoints the
+work itself keeps there, which are removed when it is finished. ``result.json`` has its own
+checksum and that of the arrays: a cell that was damaged afterwards is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import shutil
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softmargin._files import UNFINISHED, DamagedFileError, write_file, write_json
+from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.formats import read_format
+from softmargin.papers.work import find_work
+from softmargin.training.folder import RunFolder
+
+CELLS = ".cells"
+RESULT, ARRAYS = "result.json", "arrays.npz"
+FORMAT = 1  # of a cell's files; those before it was written down are of the first
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class CellStore:
+    """The cells of a results folder."""
+
+    def __init__(self, root: Path) -> None:
+        """Name the results folder; nothing is written yet."""
+        self.root = root
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Let one process at a time write results, so that the page over all of them has all."""
+        return RunFolder(self.root / CELLS).locked(wait=True)
+
+    def folder(self, cell: Cell) -> RunFolder:
+        """Return the folder of a cell."""
+        return RunFolder(self.root / CELLS / cell.key)
+
+    def is_finished(self, cell: Cell) -> bool:
+        """Whether the cell has a result."""
+        return (self.folder(cell).path / RESULT).exists()
+
+    def result(self, cell: Cell) -> Result:
+        """Return the result of a finished cell.
+
+        Raises:
+            DamagedFileError: where a file of the cell is not what was written.
+        """
+        stored, content = self._checked(cell)
+        if content is None:
+            return Result(stored["numbers"])
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return Result(stored["numbers"], {name: arrays[name] for name in arrays.files})
+        except Exception as error:  # of an archive without a checksum anything may be broken
+            path = self.folder(cell).path / ARRAYS
+            raise DamagedFileError(path, f"it cannot be read ({error})", _remedy(path)) from None
+
+    def seconds(self, cell: Cell) -> float:
+        """Return how long a finished cell took."""
+        return float(self._stored(cell)["seconds"])
+
+    def check(self, cell: Cell) -> None:
+        """Refuse a finished cell that was damaged, or whose files are another version's."""
+        if self.is_finished(cell):
+            self._checked(cell)
+
+    def error(self, cell: Cell) -> str | None:
+        """Return what a cell failed with, if it did."""
+        path = self.folder(cell).path / "error.txt"
+        return path.read_text(encoding="utf-8") if path.exists() else None
+
+    def keep_error(self, cell: Cell, text: str) -> None:
+        """Note what a cell failed with."""
+        write_file(self.folder(cell).path / "error.txt", text)
+
+    def progress(self, cell: Cell) -> float:
+        """Return how far a cell is, from 0 to 1."""
+        if self.is_finished(cell):
+            return 1.0
+        try:
+            return float((self.folder(cell).path / "progress").read_text())
+        except (OSError, ValueError):
+            return 0.0
+
+    def run(self, cell: Cell, report: Callable[[float], None] | None = None) -> None:
+        """Run a cell that is not finished, and keep its result or its error.
+
+        A second process that wants the same cell waits for the first and finds it finished.
+        """
+        folder = self.folder(cell)
+        with folder.locked(wait=True):
+            if self.is_finished(cell):
+                return
+            (folder.path / "error.txt").unlink(missing_ok=True)
+            described = {"work": cell.work, "config": dict(cell.config), "label": cell.label}
+            write_json(folder.path / "cell.json", described)
+            tell = _Teller(folder, report)
+            started = time.monotonic()
+            try:
+                result = find_work(cell.work)(cell.config, folder.path, tell)
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
+                with suppress(OSError):  # where not even this can be written, the error says why
+                    self.keep_error(cell, text)
+                raise
+            self._keep(folder, result, time.monotonic() - started)
+
+    def tidy(self, cell: Cell) -> None:
+        """Remove what is left where a process was killed just after it had finished a cell."""
+        folder = self.folder(cell)
+        if any(_has_served(path) for path in folder.path.iterdir()):
+            with folder.locked(wait=True):
+                _tidy(folder.path)
+
+    def _keep(self, folder: RunFolder, result: Result, seconds: float) -> None:
+        content: dict[str, Any] = {"format": FORMAT, "numbers": result.numbers, "arrays": None}
+        if result.arrays:
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
+            write_file(folder.path / ARRAYS, buffer.getvalue())
+            content["arrays"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+        write_json(folder.path / RESULT, {**content, "seconds": round(seconds, 2)})
+        _tidy(folder.path)
+
+    def _checked(self, cell: Cell) -> tuple[dict[str, Any], bytes | None]:
+        """Return what is stored of a finished cell, and the content of its arrays, if it has any.
+
+        Cells of earlier versions do not say whether they have arrays, and have no checksum.
+        """
+        stored, path = self._stored(cell), self.folder(cell).path / ARRAYS
+        expected = stored.get("arrays", ...)
+        if expected is None or (expected is ... and not path.exists()):
+            return stored, None
+        if not path.exists():
+            raise DamagedFileError(path, "it is missing", _remedy(path))
+        content = path.read_bytes()
+        if expected is not ... and hashlib.sha256(content).hexdigest() != expected:
+            raise DamagedFileError(path, "it does not match its checksum", _remedy(path))
+        return stored, content
+
+    def _stored(self, cell: Cell) -> dict[str, Any]:
+        path = self.folder(cell).path / RESULT
+        stored = read_format(path, "cells", FORMAT, _remedy(path), unsaid=1)
+        for name, kind in (("numbers", dict), ("seconds", (int, float))):
+            if not isinstance(stored.get(name), kind):
+                raise DamagedFileError(path, f"it has no {name}", _remedy(path))
+        return stored
+
+
+def _remedy(path: Path) -> str:
+    return (
+        f"delete the folder {str(path.parent)!r} and run the same command again, which computes "
+        "this cell again"
+    )
+
+
+def _tidy(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif _has_served(path):
+            path.unlink(missing_ok=True)
+
+
+def _has_served(path: Path) -> bool:
+    """Whether it only served to finish a cell: checkpoints, progress, what a kill has left."""
+    return path.is_dir() or path.name == "progress" or path.suffix == UNFINISHED
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that there is no space left, which no other cell would find either."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+class _Teller:
+    """Passes progress on, and to a file once a second, where other processes can read it."""
+
+    def __init__(self, folder: RunFolder, report: Callable[[float], None] | None) -> None:
+        self.path, self.report, self.told = folder.path / "progress", report, 0.0
+
+    def __call__(self, share: float) -> None:
+        if self.report is not None:
+            self.report(share)
+        if (now := time.monotonic()) - self.told > 1:
+            self.told = now
+            with suppress(OSError):  # results do not depend on it
+                write_file(self.path, f"{share:.4f}")

@@ -1,0 +1,66 @@
+"""What the theory figures are checked by: deviations, crossings, and the verdict that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softmargin.charts import Series
+from softmargin.papers.outcome import Verdict
+
+Floats = NDArray[np.float64]
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that a figure shows, in words, and whether it does."""
+
+    says: str
+    true: bool
+
+
+def verdict_of(checks: Sequence[Check]) -> Verdict:
+    """Return "shown" where every check is true, otherwise say which are not.
+
+    Example:
+        >>> verdict_of([Check("a rises", True), Check("b falls", False)])
+        Verdict(word='does not hold', sentence='It is not so that b falls.')
+    """
+    wrong = [check.says for check in checks if not check.true]
+    if wrong:
+        return Verdict("does not hold", f"It is not so that {', nor that '.join(wrong)}.")
+    said = "; ".join(check.says for check in checks)
+    return Verdict("shown", f"Checked numerically, equalities to 1e-9: {said}.")
+
+
+def agree(says: str, *pairs: tuple[ArrayLike, ArrayLike]) -> Check:
+    """Check that arrays are equal within the tolerance; what is not finite equals nothing."""
+    deviations = [np.abs(np.asarray(a) - np.asarray(b)) for a, b in pairs]
+    return Check(says, all(bool((each <= TOLERANCE).all()) for each in deviations))
+
+
+def crossing(
+    falling: Callable[[Floats], Floats], low: ArrayLike, high: ArrayLike, value: float = 0.5
+) -> Floats:
+    """Return where falling functions, one per place, have a value, by bisection.
+
+    Example:
+        >>> crossing(lambda x: 1 - x, np.zeros(2), np.ones(2), value=0.25).round(9)
+        array([0.75, 0.75])
+    """
+    left, right = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    for _ in range(64):
+        middle = (left + right) / 2
+        above = falling(middle) > value
+        left, right = np.where(above, middle, left), np.where(above, right, middle)
+    return (left + right) / 2
+
+
+def curve(name: str, x: Floats, y: Floats, beta: float | None = None) -> Series:
+    """Return arrays as a series."""
+    return Series(name, x.tolist(), y.tolist(), beta=beta)

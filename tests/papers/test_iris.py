@@ -1,0 +1,207 @@
+"""ag-fig1 and ag-fig2: the smoke scale run for real, angles and gradients another way."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("scipy")
+pytest.importorskip("sklearn")
+
+from softmargin.data import load_table
+from softmargin.diagnostics import intra_class_angles
+from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.outcome import Outcome
+from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS
+from softmargin.papers.tabular.cross_validation import TRAINING, configured
+from softmargin.papers.tabular.iris import EXPERIMENTS, train_angles, train_depths
+from softmargin.papers.tabular.iris_gaps import gaps, gradients, inside
+from softmargin.training.ensemble import Fold, train_together
+
+FIG1, FIG2 = EXPERIMENTS
+NAMES = list(PAPER_METHODS)
+
+
+def nothing(share):
+    pass
+
+
+def entry(table, row, column):
+    (found,) = (each for each in table.entries if (each.row, each.column) == (row, column))
+    return found
+
+
+@pytest.fixture(scope="module")
+def depths(tmp_path_factory):
+    cells = FIG2.cells(FIG2.setting("smoke"))
+    folders = [tmp_path_factory.mktemp("depth") for _ in cells]
+    return [
+        (cell, train_depths(cell.config, folder, nothing, threads=1))
+        for cell, folder in zip(cells, folders, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def angles(tmp_path_factory):
+    (cell,) = FIG1.cells(FIG1.setting("smoke"))
+    told = []
+    result = train_angles(cell.config, tmp_path_factory.mktemp("angles"), told.append, threads=1)
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx(1.0)
+    return cell, result
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=["ag-fig1", "ag-fig2"])
+class TestScales:
+    def test_smoke_needs_no_data(self, experiment):
+        cells = experiment.cells(experiment.setting("smoke"))
+        assert all(cell.needs == () for cell in cells)
+
+    def test_configuration_is_plain(self, experiment):
+        for cell in experiment.cells(experiment.setting("desk")):
+            assert cell.needs == ("uci/iris",)
+            assert json.loads(json.dumps(cell.config)) == cell.config
+
+
+class TestDepths:
+    def test_desk_is_the_papers_size(self):
+        cells = FIG2.cells(FIG2.setting("desk"))
+        found = [cell.config["training"]["model_options"]["depth"] for cell in cells]
+        assert found == list(range(1, 11))
+        assert all(len(cell.config["methods"]) == 7 for cell in cells)
+        assert all((len(c.config["runs"]), c.config["folds"]) == (10, 10) for c in cells)
+
+    def test_conclusion(self, depths):
+        outcome = FIG2.conclude(FIG2.setting("smoke"), depths[::-1])  # in any order
+        assert outcome.verdict.word == "path only"
+        for (_, result), row in zip(depths, ("1", "4"), strict=True):
+            for m, name in enumerate(NAMES):
+                mean = 100 * result.arrays["accuracy"][m].mean()
+                assert entry(outcome.tables[0], row, name).mean == pytest.approx(mean, abs=1e-3)
+        (chart,) = outcome.charts
+        assert [list(series.x) for series in chart.series] == [[1.0, 4.0]] * 8
+        soft = chart.series[0]
+        assert all(
+            low <= y <= high for low, y, high in zip(soft.low, soft.y, soft.high, strict=True)
+        )
+        text = json.dumps(outcome.as_dict())
+        assert Outcome.from_dict(json.loads(text)).as_dict() == json.loads(text)
+
+    @pytest.mark.parametrize(
+        ("at_end", "word"),
+        [
+            (dict.fromkeys(NAMES, 0.33) | {"ArcGrad 30": 0.9, "ArcGrad 5": 0.9}, "holds"),
+            (dict.fromkeys(NAMES, 0.6) | {"ArcGrad 30": 0.9, "ArcGrad 5": 0.9}, "holds in part"),
+            (dict.fromkeys(NAMES, 0.33) | {"M-Soft": 0.9}, "holds in part"),
+            (dict.fromkeys(NAMES, 0.6) | {"ArcGrad 5": 0.9}, "holds in part"),
+            (dict.fromkeys(NAMES, 0.6) | {"ArcFace": 0.9}, "does not hold"),
+        ],
+    )
+    def test_verdict(self, at_end, word):
+        finished = []
+        for depth in (1, 2, 10):
+            rng = np.random.default_rng(depth)
+            accuracy = 0.95 + 0.001 * rng.standard_normal((7, 3, 4))
+            if depth == 10:
+                accuracy += np.array([at_end[name] - 0.95 for name in NAMES])[:, None, None]
+            shared = TRAINING | {"model_options": {"width": 8, "depth": depth}}
+            config = {"training": shared, "runs": [0, 1, 2], "folds": 4}
+            result = Result({"methods": NAMES}, {"accuracy": accuracy})
+            finished.append((Cell("depths", config, str(depth)), result))
+        outcome = FIG2.conclude(FIG2.setting("desk"), finished)
+        assert outcome.verdict.word == word
+        assert entry(outcome.tables[0], "10", "Soft").paper == 33.0
+        assert entry(outcome.tables[0], "10", "Center").paper is None
+        lost = entry(outcome.tables[1], "lost", "Soft").mean
+        assert lost == pytest.approx(95 - 100 * at_end["Soft"], abs=0.5)
+
+
+class TestAngles:
+    def test_are_those_of_features_and_weights(self, angles):
+        cell, result = angles
+        iris = load_table("iris")
+        rows = torch.arange(150)
+        shared = cell.config["training"] | {"epochs": 2}
+        method = {"head": "arcgrad", "head_options": {"scale": 40.0}}
+        config = configured("iris", shared, method, 1)
+        found = train_together([config], folds=[Fold(rows, rows)], dataset=iris, threads=1)
+        model = found.classifier(0)
+        z = (iris.whole.x - iris.whole.x.mean(0)) / iris.whole.x.std(0, unbiased=False)
+        with torch.no_grad():
+            features = model.features(z)
+        own = intra_class_angles(features, iris.whole.y, model.head.weight)
+        here = result.arrays["angles"][1, 1, 1]  # the second phase, s = 40, seed 1
+        np.testing.assert_allclose(here[rows, iris.whole.y], own, atol=1e-6)
+
+    def test_phases_are_one_training(self, angles):
+        cell, _ = angles
+        iris, rows = load_table("iris"), torch.arange(150)
+        method = {"head": "arcgrad", "head_options": {"scale": 1.0}}
+        histories = [
+            train_together(
+                [configured("iris", cell.config["training"] | {"epochs": epochs}, method, 0)],
+                folds=[Fold(rows, rows)],
+                dataset=iris,
+                threads=1,
+            ).history("train_loss")[0]
+            for epochs in (2, 4)
+        ]
+        assert torch.equal(histories[0], histories[1][:2])
+
+    @pytest.mark.parametrize("scale", [1.0, 40.0])
+    def test_gradients_are_those_of_autograd(self, scale):
+        rng = np.random.default_rng(0)
+        theta, y = rng.uniform(0, math.pi, (20, 3)), rng.integers(0, 3, 20)
+        leaf = torch.tensor(theta, requires_grad=True)
+        F.cross_entropy(-scale * leaf, torch.tensor(y), reduction="sum").backward()
+        np.testing.assert_allclose(
+            gradients(theta, y, scale), leaf.grad.abs(), rtol=1e-9, atol=1e-12
+        )
+
+    def test_gaps_by_hand(self):
+        theta, y = np.array([[0.1, 0.5, 0.3], [0.9, 0.4, 0.2]]), np.array([0, 1])
+        np.testing.assert_allclose(gaps(theta, y), [0.2, -0.2])
+        np.testing.assert_allclose(gaps(np.stack([theta, theta]), y), [[0.2, -0.2]] * 2)
+        assert inside(theta, y, 40.0).tolist() == [False, True]
+        assert inside(theta, y, 1.0).tolist() == [True, True]
+
+    def test_conclusion(self, angles):
+        outcome = FIG1.conclude(FIG1.setting("smoke"), [angles])
+        assert outcome.verdict.word == "path only"
+        gap, pull = outcome.tables
+        for row, theoretical, paper in (("s = 1", 83.8, 84.0), ("s = 40", 2.1, 2.0)):
+            found = entry(gap, row, "theoretical")
+            assert (round(found.mean, 1), found.paper) == (theoretical, paper)
+        arrays = angles[1].arrays
+        median = np.median(np.degrees(gaps(arrays["angles"][2, 0], arrays["y"])), 1)
+        assert entry(gap, "s = 1", "end (epoch 4)").mean == pytest.approx(median.mean(), abs=1e-3)
+        assert len({chart.name for chart in outcome.charts}) == len(outcome.charts) == 8
+        points = [sum(len(series.x) for series in chart.series) for chart in outcome.charts[:6]]
+        assert points == [450] * 6
+        assert all(0 <= v <= 100 for each in pull.entries for v in each.values)
+        text = json.dumps(outcome.as_dict())
+        assert Outcome.from_dict(json.loads(text)).as_dict() == json.loads(text)
+        assert len(text) < 100_000
+
+    @pytest.mark.parametrize(
+        ("gap", "word"),
+        [
+            ((100.0, 10.0), "holds"),
+            ((50.0, 10.0), "holds in part"),  # all samples are within 84°
+            ((0.5, 1.0), "does not hold"),
+        ],
+    )
+    def test_verdict(self, angles, gap, word):
+        cell, result = angles
+        y = result.arrays["y"]
+        made = np.full((3, 2, 4, len(y), 3), 0.2)
+        rng = np.random.default_rng(0)
+        for i, degrees in enumerate(gap):
+            others = np.arange(3) != y[:, None]
+            made[:, i] += others * math.radians(degrees) + 1e-4 * rng.random((3, 4, len(y), 1))
+        config = dict(cell.config) | {"seeds": [0, 1, 2, 3]}
+        finished = [(Cell("angles", config, ""), Result({}, {"angles": made, "y": y}))]
+        assert FIG1.conclude(FIG1.setting("desk"), finished).verdict.word == word

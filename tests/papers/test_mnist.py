@@ -1,0 +1,427 @@
+"""The MNIST experiments: every cell is trained for real at smoke scale, then concluded."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+import torch
+from smoke_runs import conclude_all, run_all
+
+from softmargin import data
+from softmargin.papers.experiment import Result
+from softmargin.papers.findings import Finding, banded, verdict
+from softmargin.papers.mnist import (
+    EXPERIMENTS,
+    cells,
+    curves,
+    figure3,
+    measures,
+    table1,
+    train_seed,
+)
+from softmargin.papers.mnist.findings import step
+from softmargin.papers.mnist.seeds import compared_entries
+from softmargin.papers.mnist.training import training_config
+from softmargin.papers.outcome import VERDICTS, Outcome
+from softmargin.papers.statistics import summary
+from softmargin.papers.store import CellStore
+from softmargin.training.ensemble import train_together
+
+BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
+CONFIDENCE_IDS = ("gd-tab1", "gd-fig3", "gd-fig4", "gd-fig5")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return run_all(EXPERIMENTS, CellStore(tmp_path_factory.mktemp("results")))
+
+
+@pytest.fixture(scope="module")
+def outcomes(finished):
+    return conclude_all(EXPERIMENTS, finished)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return data.load("digits", seed=0)
+
+
+@pytest.fixture(scope="module")
+def alone(finished, digits):
+    """Train the ensemble of the first seed again, without the work function."""
+    config = finished["gd-tab1"][0][0].config
+    configs = [training_config(config, variant) for variant in config["variants"]]
+    return train_together(configs, dataset=digits, record=True, threads=2)
+
+
+# --- cells
+
+
+def test_the_experiments_of_confidence_share_their_cells_and_the_features_have_others():
+    for scale in ("smoke", "desk", "paper"):
+        keys = {
+            name: [cell.key for cell in each.cells(each.setting(scale))]
+            for name, each in BY_ID.items()
+        }
+        (shared,) = {tuple(keys[name]) for name in CONFIDENCE_IDS if name != "gd-tab1"}
+        assert tuple(keys["gd-tab1"][: len(shared)]) == shared  # the first epochs are its own
+        assert not set(keys["gd-fig1"]) & set(keys["gd-tab1"])
+        assert len(set(keys["gd-tab1"])) == len(keys["gd-tab1"]) >= 2
+
+
+def test_desk_is_the_papers_full_size():
+    experiment = BY_ID["gd-tab1"]
+    desk, paper = (experiment.cells(experiment.setting(scale)) for scale in ("desk", "paper"))
+    assert [cell.key for cell in desk] == [cell.key for cell in paper]
+    config = desk[0].config
+    assert [cell.config["epochs"] for cell in desk] == [100] * 8 + [cells.EARLY] * 8
+    assert desk[0].needs == ("mnist",)
+    assert (config["epochs"], config["batch"], config["lr"]) == (100, 100, 1e-3)
+    assert (config["weight_decay"], config["momentum"], config["widths"]) == (1e-4, 0.9, [50, 20])
+    assert set(config["variants"]) >= {*table1.PAPER, *figure3.GROUP_PANELS, *curves.CONSTANT}
+    assert json.loads(json.dumps(config)) == config
+
+
+def test_smoke_cells_need_bundled_data_only_and_say_that_they_are_short():
+    for experiment in EXPERIMENTS:
+        for cell in experiment.cells(experiment.setting("smoke")):
+            assert cell.needs == ("digits",)
+            assert cell.seconds < 2
+        assert set(experiment.deviations) == {"smoke", "desk", "paper"}
+
+
+def test_a_warm_up_starts_at_its_first_beta_and_ends_at_its_last():
+    config = {**cells.RECIPE, "seed": 3}
+    warm, constant = (training_config(config, name) for name in ("0.01→0.1", "0.1"))
+    assert warm.schedules == ("beta=linear:0.01:0.1:30%",)
+    assert constant.schedules == ()
+    assert constant.loss_options == {"beta": 0.1}
+    assert constant.seed == warm.seed == 3
+
+
+def test_the_papers_counts_are_of_all_training_images():
+    assert [sum(row) for row in table1.PAPER.values()] == [60_000] * 5
+    assert [row[0] for row in table1.PAPER.values()] == [903, 828, 1105, 1325, 2375]
+    assert [row[-1] for row in table1.PAPER.values()] == [56824, 58237, 58453, 58392, 57174]
+
+
+# --- what a cell gives
+
+
+def test_every_count_is_of_all_samples(finished):
+    for results in finished.values():
+        for _, result in results:
+            for name in ("histogram", "trained_histogram"):
+                sums = np.array(result.numbers[name]).sum(1)
+                assert sums.tolist() == [result.numbers["samples"]] * len(sums)
+
+
+def test_scores_agree_with_their_curves_and_with_the_logits(finished, digits):
+    for _, result in finished["gd-fig4"]:
+        final = result.numbers["final"]
+        for name in ("accuracy", "nll", "ece"):
+            assert result.arrays[name].shape == (5, 8)
+            np.testing.assert_allclose(result.arrays[name][:, -1], final[name], rtol=1e-5)
+    logits = finished["gd-fig4"][0][1].arrays["test_logits"]
+    assert logits.dtype == np.float16
+    right = (logits.argmax(-1) == digits.test.y.numpy()).mean(1)
+    np.testing.assert_allclose(right, finished["gd-fig4"][0][1].numbers["final"]["accuracy"])
+
+
+def test_the_table_equals_a_slow_count_with_the_final_weights(finished, alone, digits):
+    x = digits.train.x.double() / 255
+    x = (x - x.mean()) / x.std(correction=0)
+    counts, right = [], []
+    for number in range(len(alone)):
+        with torch.no_grad():
+            p = alone.classifier(number).double()(x).softmax(1).numpy()
+        own = p[np.arange(len(p)), digits.train.y.numpy()]
+        edges = [-1, 0.2, 0.4, 0.6, 0.8, 1]
+        pairs = itertools.pairwise(edges)
+        counts.append([int(((own > low) & (own <= high)).sum()) for low, high in pairs])
+        right.append((p.argmax(1) == digits.train.y.numpy()).mean())
+    numbers = finished["gd-tab1"][0][1].numbers
+    assert numbers["histogram"] == counts
+    np.testing.assert_allclose(numbers["train_accuracy"], right)
+
+
+def test_groups_equal_an_independent_computation(finished, alone):
+    result = finished["gd-fig3"][0][1]
+    for number in range(len(alone)):
+        recorder, place = alone.recorder(number)
+        samples = result.numbers["samples"]
+        confidence = recorder.confidence[place, :, :samples].double().numpy()
+        last = recorder.final_confidence[place, :samples].numpy()
+        order = np.argsort(last, kind="stable")
+        ends = [-(-samples * k // 5) for k in range(6)]
+        groups = [order[start:end] for start, end in itertools.pairwise(ends)]
+        slow = [[row[group].mean() for group in groups] for row in confidence]
+        np.testing.assert_allclose(result.arrays["groups"][number], slow, rtol=1e-6)
+
+
+def test_traces_are_the_same_samples_for_every_beta(finished, alone):
+    result = finished["gd-fig3"][0][1]
+    traced = result.arrays["traced"]
+    assert len(set(traced.tolist())) == measures.TRACES
+    for number in range(len(alone)):
+        recorder, place = alone.recorder(number)
+        expected = recorder.confidence[place].float().numpy()[:, traced]
+        np.testing.assert_array_equal(result.arrays["traces"][number], expected)
+
+
+def test_traced_samples_are_chosen_by_rank_alone():
+    values = torch.rand(1000, generator=torch.Generator().manual_seed(0))
+    chosen = measures.evenly_ranked(values, 20)
+    ranks = values.argsort().argsort()[chosen]
+    assert ranks.tolist() == [*range(10, 200, 20), *range(240, 1000, 80)]
+
+
+def test_a_variant_does_not_depend_on_its_company_so_variants_are_paired(finished, digits):
+    """Each starts from the seed's weights and sees the seed's batches, as it would alone."""
+    cell, result = finished["gd-fig4"][0]
+    for variant in ("0.01", "0.01→0.1"):
+        own = train_together([training_config(cell.config, variant)], dataset=digits, threads=1)
+        place = result.numbers["variants"].index(variant)
+        np.testing.assert_allclose(
+            own.history("train_loss")[0], result.arrays["train_loss"][place], rtol=1e-4
+        )
+    others = finished["gd-fig4"][1][1]
+    assert (result.arrays["accuracy"] != others.arrays["accuracy"]).any()
+
+
+def test_features_of_a_stratified_sample_are_returned_and_their_spread(finished, digits):
+    for _, result in finished["gd-fig1"]:
+        arrays, spread = result.arrays, result.numbers["spread"]
+        count = len(arrays["labels"])
+        assert arrays["features"].shape == (3, count, 2)
+        assert arrays["weights"].shape == (3, 10, 2)
+        assert np.bincount(arrays["labels"]).max() <= measures.SHOWN_PER_CLASS
+        # digits has so few test images that the sample is all of them
+        assert count == len(digits.test)
+        for place, x in enumerate(arrays["features"].astype(float)):
+            centres = np.stack([x[arrays["labels"] == k].mean(0) for k in range(10)])
+            away = np.linalg.norm(x - centres[arrays["labels"]], axis=1)
+            assert spread["rms"][place] == pytest.approx(np.sqrt((away**2).mean()), rel=1e-5)
+            assert spread["median"][place] == pytest.approx(np.sort(away)[(count - 1) // 2], 1e-5)
+            pairs = [np.linalg.norm(a - b) for i, a in enumerate(centres) for b in centres[:i]]
+            assert spread["between"][place] == pytest.approx(np.mean(pairs), rel=1e-5)
+
+
+def test_progress_goes_from_0_to_1(tmp_path):
+    (cell, _) = BY_ID["gd-fig1"].cells(BY_ID["gd-fig1"].setting("smoke"))
+    config = {**cell.config, "epochs": 2, "variants": ["1", "0.1"]}
+    shares = []
+    first = train_seed(config, tmp_path, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    again = train_seed(config, tmp_path, shares.append)  # goes on from the end: trains nothing
+    assert first.numbers == again.numbers
+    assert all((first.arrays[name] == again.arrays[name]).all() for name in first.arrays)
+
+
+# --- what is concluded
+
+
+def test_every_outcome_is_whole_and_small(outcomes):
+    for name, outcome in outcomes.items():
+        content = outcome.as_dict()
+        text = json.dumps(content, allow_nan=False)
+        assert Outcome.from_dict(json.loads(text)).as_dict() == content
+        assert outcome.verdict.word == "path only"
+        assert len({chart.name for chart in outcome.charts}) == len(outcome.charts) >= 1, name
+        for chart in outcome.charts:
+            assert chart.x_label
+            assert chart.y_label
+            assert "scale" in chart.note
+            assert "." not in chart.name
+            for series in chart.series:
+                assert series.name
+                assert len(series.x) == len(series.y)
+                assert not series.low or len(series.low) == len(series.high) == len(series.y)
+        for table in outcome.tables:
+            assert table.unit
+            assert table.entries
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_every_outcome_is_judged_at_desk_scale(finished, name):
+    """The rules run on any numbers; these are smoke's, and only their form is looked at."""
+    experiment = BY_ID[name]
+    outcome = experiment.conclude(experiment.setting("desk", 2), finished[name])
+    assert outcome.verdict.word in list(VERDICTS)[:4]
+    assert any(digit in outcome.verdict.sentence for digit in "0123456789")
+    assert "nan" not in outcome.verdict.sentence
+
+
+@pytest.mark.parametrize("name", BY_ID)
+def test_charts_of_the_full_size_stay_below_100_kb(finished, name):
+    """Results as long as at desk scale: all variants, 100 epochs, 1,000 features."""
+    experiment = BY_ID[name]
+    setting = experiment.setting("desk")
+    full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
+    outcome = experiment.conclude(setting, full)
+    assert len(json.dumps([chart.as_dict() for chart in outcome.charts])) < 100_000
+    wanted = {"gd-tab1": 1, "gd-fig1": 5, "gd-fig3": 12, "gd-fig4": 2, "gd-fig5": 2}
+    assert len(outcome.charts) == wanted[name]
+
+
+def _full_size(cell):
+    config, rng = cell.config, np.random.default_rng(cell.config["seed"])
+    count, epochs = len(config["variants"]), config["epochs"]
+    histogram = rng.multinomial(60_000, [0.02, 0.01, 0.01, 0.02, 0.94], count)
+    scores = {each: rng.random(count).tolist() for each in ("accuracy", "nll", "ece", "mce")}
+    histograms = rng.multinomial(60_000, [0.02, 0.01, 0.01, 0.02, 0.94], (count, epochs))
+    numbers = {
+        "variants": config["variants"],
+        "samples": 60_000,
+        "inputs": 784,
+        "final": scores,
+        "histogram": histogram.tolist(),
+        "trained_histogram": histogram.tolist(),
+        "train_accuracy": rng.random(count).tolist(),
+        "spread": {each: rng.random(count).tolist() for each in ("median", "rms", "between")},
+    }
+    arrays = {
+        **{each: rng.random((count, epochs)) for each in ("accuracy", "nll")},
+        "groups": np.sort(rng.random((count, epochs, 5))),
+        "traces": rng.random((count, epochs, 20)),
+        "histograms": histograms,
+        "traced": rng.integers(0, 60_000, 20),
+        "features": rng.normal(0, 20, (count, 1000, 2)),
+        "labels": np.arange(1000) % 10,
+        "weights": rng.normal(0, 1, (count, 10, 2)),
+    }
+    return Result(numbers, arrays)
+
+
+def test_the_table_has_the_papers_counts_beside_ours_at_full_size_only():
+    experiment = BY_ID["gd-tab1"]
+    setting = experiment.setting("desk")
+    full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
+    first, early, during, others, _ = experiment.conclude(setting, full).tables
+    full = full[:8]
+    for table in (first, early, during):
+        assert len(table.entries) == 25
+        assert sum(entry.paper for entry in table.entries) == 5 * 60_000
+        one = next(e for e in table.entries if (e.row, e.column) == ("β = 0.001", "p ≤ 0.2"))
+        assert one.paper == 2375
+    assert all(entry.paper is None for entry in others.entries)
+    values = [result.numbers["histogram"][7][0] for _, result in full]
+    found = next(e for e in first.entries if (e.row, e.column) == ("β = 0.001", "p ≤ 0.2"))
+    assert list(found.values) == values
+    base = [result.numbers["histogram"][2][0] for _, result in full]
+    assert found.comparison.difference == pytest.approx(np.mean(values) - np.mean(base))
+
+
+def test_the_early_epoch_is_the_one_in_which_cross_entropy_is_where_it_is_in_the_paper():
+    experiment = BY_ID["gd-tab1"]
+    setting = experiment.setting("desk")
+    full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
+    for cell, result in full:
+        if cell.config["epochs"] == cells.EARLY:
+            place = cell.config["variants"].index("1")
+            result.arrays["histograms"][place, :, -1] = np.arange(cells.EARLY) * 5_000 + 6_800
+    early = experiment.conclude(setting, full).tables[1]
+    assert "epoch 11 of" in early.title  # 10 · 5,000 + 6,800 is next to 56,824
+    own = next(e for e in early.entries if (e.row, e.column) == ("β = 1", "0.8 < p"))
+    assert set(own.values) == {56_800.0}
+
+
+def test_smoke_has_no_paper_beside_it(outcomes):
+    entries = [entry for table in outcomes["gd-tab1"].tables for entry in table.entries]
+    assert all(entry.paper is None for entry in entries)
+    baseline = [entry for entry in entries if entry.row == "β = 1"]
+    assert all(entry.comparison is None for entry in baseline)
+    others = [entry for entry in entries if entry.row != "β = 1"]
+    assert all(entry.adjusted >= entry.comparison.p for entry in others)
+
+
+# --- rules
+
+
+def test_table_1s_rule_confirms_the_papers_own_counts():
+    """With the paper's numbers and a small spread the claim holds, and is refuted backwards."""
+    jitter = np.array([-3.0, -1.0, 0.0, 1.0, 3.0])
+
+    def counts(rows):
+        return {
+            interval: {beta: row[place] + jitter for beta, row in rows.items()}
+            for place, interval in enumerate(table1.INTERVALS)
+        }
+
+    betas = list(table1.PAPER)
+    found = table1._findings(counts(table1.PAPER), betas)
+    judged = verdict("desk", found)
+    assert judged.word == "holds"
+    assert "2,375 ± 2 for β = 0.001 against 903 ± 2 for β = 1" in judged.sentence
+    turned = dict(zip(betas, reversed(list(table1.PAPER.values())), strict=True))
+    assert verdict("desk", table1._findings(counts(turned), betas)).word != "holds"
+
+
+def test_a_difference_within_the_spread_agrees_with_nothing():
+    values = {"1": np.array([1.0, 2.0, 3.0, 4.0]), "0.1": np.array([1.5, 1.5, 3.5, 3.5])}
+    assert not step("x", values, "0.1", 1, 2).agrees
+    assert not step("x", values, "0.1", -1, 2).agrees
+    values["0.1"] = values["1"] + np.array([0.1, 0.2, 0.1, 0.3])
+    assert step("x", values, "0.1", 1, 2).agrees
+    assert not step("x", values, "0.1", -1, 2).agrees
+
+
+def test_verdicts_follow_from_findings():
+    yes, no = Finding("a is 1", True), Finding("b is 2", False)
+    assert verdict("desk", [yes, yes]).word == "holds"
+    assert verdict("desk", [no]).word == "does not hold"
+    mixed = verdict("desk", [yes, no])
+    assert mixed.word == "holds in part"
+    assert mixed.sentence == "As claimed, a is 1; unlike the claim, b is 2."
+    unsure = verdict("desk", [yes, Finding("c was not reached", None)])
+    assert unsure.word == "holds in part"
+    assert unsure.sentence == "As claimed, a is 1; left open, c was not reached."
+    open_ = Finding("c was not reached", None)
+    assert verdict("desk", [open_, open_]).word == "left open"
+    assert verdict("desk", [open_, no]).word == "does not hold"
+    assert verdict("smoke", [yes]).word == "path only"
+
+
+def test_the_gap_is_taken_where_variants_are_equally_far():
+    # means .5, .8, 1.0 and gaps .2, .4, 0: a mean of .9 lies half way between the last two
+    curve = np.array([[0.4, 0.5, 0.5, 0.5, 0.6], [0.6, 0.8, 0.8, 0.8, 1.0], [1.0] * 5])
+    slow = curve[:2].repeat([1, 2], 0)
+    found = figure3.gap_at_progress(np.stack([curve, slow]))
+    assert found[0] == pytest.approx(0.2)
+    assert np.isnan(found[1])
+    late = figure3.gap_at_progress(np.ones((1, 3, 5)))
+    assert np.isnan(late).all()  # past the level before the first epoch ended
+
+
+def test_epochs_until_half_count_from_one():
+    curves_of_groups = np.array([[[0.1, 0.5], [0.2, 0.6], [0.7, 0.9]]])
+    assert figure3.epochs_until(curves_of_groups).tolist() == [[3, 1]]
+    assert np.isnan(figure3.epochs_until(np.zeros((1, 3, 2)))).all()
+
+
+def test_drawn_epochs_thin_out_but_keep_the_ends():
+    assert figure3.drawn_epochs(8) == list(range(1, 9))
+    drawn = figure3.drawn_epochs(100)
+    assert drawn[:10] == list(range(1, 11))
+    assert drawn[-1] == 100
+    assert len(drawn) == 55
+
+
+def test_bands_are_the_intervals_of_the_mean():
+    values = np.array([[1.0, 5.0], [2.0, 7.0], [3.0, 6.0]])
+    series = banded("x", [1, 2], values)
+    own = summary(values[:, 1])
+    assert (series.y[1], series.low[1], series.high[1]) == pytest.approx(
+        (own.mean, own.low, own.high), abs=1e-4
+    )
+    assert banded("x", [1, 2], values[:1]).low == ()
+
+
+def test_a_value_that_some_seed_lacks_has_no_entry():
+    columns = {"a": {"1": np.array([1.0, 2.0]), "0.1": np.array([np.nan, 2.0])}}
+    assert [entry.row for entry in compared_entries(columns)] == ["β = 1"]
+    columns = {"a": {"1": np.array([np.nan, 2.0]), "0.1": np.array([1.0, 2.0])}}
+    (entry,) = compared_entries(columns)
+    assert entry.comparison is None

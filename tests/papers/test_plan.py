@@ -1,0 +1,134 @@
+"""Choosing cells, planning them, and saying what they would take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+from softmargin.papers import planning
+from softmargin.papers.experiment import Cell
+from softmargin.papers.planning import is_for_gpu, missing_data, planned, tried_out, would_take
+from softmargin.papers.registry import experiments, find
+from softmargin.papers.selecting import parse_only, select
+
+CELLS = [
+    Cell("train", {"model": model, "beta": beta, "seed": 0, "training": {"lr": lr}}, f"{i}")
+    for i, (model, beta, lr) in enumerate(
+        [("resnet18", 0.1, 0.01), ("resnet18", 1, 0.01), ("vgg16", 0.1, 0.1), ("vgg16", 5.0, 0.1)]
+    )
+] + [Cell("together", {"model": "fcnn", "augment": True, "betas": [0.1, 1]}, "4")]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("beta=0.1", "02"),
+        ("beta=1e-1", "02"),
+        ("beta=1.0", "1"),
+        ("beta=0.1,beta=5", "023"),
+        ("beta=0.1, model=resnet18", "0"),
+        ("lr=0.10", "23"),
+        ("training.lr=0.01", "01"),
+        ("augment=true", "4"),
+        ("seed=0", "0123"),
+    ],
+)
+def test_only_keeps_cells_with_these_values(text: str, labels: str) -> None:
+    assert "".join(cell.label for cell in select(CELLS, parse_only(text))) == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gamma=1", "one of model, beta, seed, lr, augment, but got 'gamma'"),
+        ("betas=1", "must name a key"),
+        ("beta=3", "beta must be one that cells have, one of 0.1, 1, 5, but got '3'"),
+        ("beta=small", "but got 'small'"),
+        ("model=resnet", "one of resnet18, vgg16, fcnn, but got 'resnet'"),
+        ("beta=1,model=vgg16", "none has beta=1, model=vgg16"),
+        ("beta", "must be pairs such as"),
+        ("", "must be pairs such as"),
+        ("beta=", "must be pairs such as"),
+        ("beta=1,,", "must be pairs such as"),
+    ],
+)
+def test_only_says_what_there_is(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match="^argument --only: ") as caught:
+        select(CELLS, parse_only(text))
+    assert words in str(caught.value)
+
+
+def test_long_lists_of_values_are_cut() -> None:
+    many = [Cell("x", {"seed": seed}, "") for seed in range(30)]
+    with pytest.raises(ValueError, match="such as 0, 1, 2, .* and 18 more, but got '99'"):
+        select(many, {"seed": ["99"]})
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_every_cell_of_every_experiment_can_be_planned(scale: str) -> None:
+    for experiment in experiments().values():
+        for cell in experiment.cells(experiment.setting(scale)):
+            plan = planned(cell)
+            assert plan.label == cell.label
+            assert plan.seconds > 0
+            assert plan.gpu == is_for_gpu(cell)
+            assert not (plan.gpu and scale != "paper")
+            if cell.work != "nothing":
+                assert plan.models >= 1
+                assert plan.steps >= 1
+                assert cell.config["data"] in plan.what
+
+
+def test_plans_count_steps_as_training_takes_them() -> None:
+    def first(name: str, scale: str) -> Any:
+        experiment = find(name)
+        return planned(experiment.cells(experiment.setting(scale))[0])
+
+    table = first("gd-tab1", "desk")
+    assert (table.models, table.steps) == (10, 100 * 600)
+    assert table.what.startswith("10 variants: fcnn widths 50-20 on mnist, 100 epochs")
+    assert first("gd-tab1", "smoke").steps == 8 * 17  # 1617 digits in batches of 100
+    folds = first("ag-tab1", "smoke")  # 100 of 150 rows in batches of 32
+    assert (folds.models, folds.steps) == (10 * 2 * 3, 5 * 4)
+    assert first("gd-fig2", "desk").steps == 0
+
+
+def test_a_dry_run_builds_a_paper_cell() -> None:
+    experiment = find("gd-tab2")
+    cells = experiment.cells(experiment.setting("paper"))
+    cell = next(each for each in cells if each.config["model"] == "mobilenet_v1")
+    plan = tried_out(cell)
+    assert plan.gpu
+    assert plan.parameters is not None
+    assert plan.parameters > 1e6
+    assert plan.steps == planned(cell).steps
+    (theory,) = find("gd-fig2").cells(find("gd-fig2").setting("paper"))
+    assert tried_out(theory).parameters is None
+
+
+def test_what_paper_scale_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("SOFTMARGIN_CACHE", str(tmp_path / "cache"))
+    experiment = find("gd-tab2")
+    cells = experiment.cells(experiment.setting("paper"))
+    needed = sorted({name for cell in cells for name in cell.needs})
+    assert missing_data(cells) == needed
+    sentence = would_take(cells, gpu=False)
+    hours = sum(cell.seconds for cell in cells) / 3600
+    for words in (
+        f"{len(cells)} cells",
+        f"{hours:,.1f} GPU hours",
+        f"no GPU here and {', '.join(needed)} must be fetched",
+        "--yes",
+    ):
+        assert words in sentence
+    assert "GPU here" not in would_take(cells, gpu=True)
+    (theory,) = find("gd-fig2").cells(find("gd-fig2").setting("paper"))
+    assert would_take([theory], gpu=False) == ""
+    monkeypatch.setattr(planning, "missing_data", lambda cells: [])
+    assert would_take(cells, gpu=True) == ""

@@ -1,0 +1,296 @@
+"""Verifying results: what is right passes, and every changed number is caught and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+from softmargin._files import write_json
+from softmargin.calibration import calibration_metrics
+from softmargin.papers import reproduce
+from softmargin.papers.consistency import first_difference, is_close
+from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.registry import find_all
+from softmargin.papers.scoring import EXACT, SCORES, allowances, scored_again, scores_of
+from softmargin.papers.store import CellStore
+from softmargin.papers.verifying import Checked, results_in, verify
+from softmargin.papers.write import dumps
+
+IDS = ("ag-tab1", "gd-fig2", "gd-tab1")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "results"
+    wanted = find_all(IDS)
+    tally = reproduce.reproduce(wanted, reproduce.plan(wanted, "smoke"), out)
+    assert tally.failed == []
+    return out
+
+
+@pytest.fixture
+def out(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "results"))
+
+
+@pytest.fixture
+def clone(out: Path) -> Path:
+    shutil.rmtree(out / ".cells")
+    return out
+
+
+def problems(out: Path, *ids: str) -> list[str]:
+    return [f"{each.id}: {line}" for each in verify(out, ids) for line in each.problems]
+
+
+def change(path: Path, edit: Callable[[Any], None], seal: bool = False) -> None:
+    """Change a JSON file; a sealed one has the checksum of what it then holds."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    edit(values)
+    if seal:
+        write_json(path, values, dumps)
+    else:
+        path.write_text(dumps(values), encoding="utf-8")
+
+
+def test_results_as_written_pass_with_their_cells(out: Path) -> None:
+    found = {each.id: each for each in verify(out)}
+    assert [each.problems for each in found.values()] == [[]] * 4
+    assert list(found) == [*IDS, "README.md"]
+    cells = {name: found[name].cells for name in IDS}
+    assert cells == {"ag-tab1": 1, "gd-fig2": 1, "gd-tab1": 2}
+    assert found["gd-tab1"].scores == 2 * 5 * len(SCORES)  # seeds, variants
+
+
+def test_results_as_written_pass_in_a_clone_without_cells(clone: Path) -> None:
+    assert problems(clone) == []
+    assert [each.cells for each in verify(clone)] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("with_cells", [True, False])
+def test_a_changed_value_is_named_by_table_row_and_column(out: Path, with_cells: bool) -> None:
+    if not with_cells:
+        shutil.rmtree(out / ".cells")
+
+    def edit(values: Any) -> None:
+        table = values["tables"][0]
+        entry = next(each for each in table["entries"] if each["comparison"])
+        entry["values"][0] += 10
+        place.extend([table["title"], entry["row"], entry["column"]])
+
+    place: list[str] = []
+    change(out / "gd-tab1" / "numbers.json", edit, seal=True)
+    title, row, column = place
+    found = problems(out)
+    expected = f"gd-tab1: table {title!r}, row {row!r}, column {column!r}"
+    assert any(line.startswith(expected) for line in found), found
+    pages = [line for line in found if line.startswith("gd-tab1: README.md, line ")]
+    assert len(pages) == 2  # the table, and that of intervals
+    assert all(f"row {row!r}, column {column!r}" in line for line in pages)
+    assert all(line.startswith("gd-tab1") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "move"),
+    [("low", 0.01), ("high", -0.01), ("p", 0.001), ("difference", 0.01), ("adjusted", 0.001)],
+)
+def test_changed_statistics_are_caught_without_cells(clone: Path, name: str, move: float) -> None:
+    for experiment in ("gd-tab1", "ag-tab1"):
+
+        def edit(values: Any) -> None:
+            entry = next(
+                each
+                for table in values["tables"]
+                for each in table["entries"]
+                if each["comparison"] and 0.01 < each["comparison"]["p"] < 0.9
+            )
+            (entry if name == "adjusted" else entry["comparison"])[name] += move
+
+        change(clone / experiment / "numbers.json", edit, seal=True)
+    found = problems(clone)
+    for experiment in ("gd-tab1", "ag-tab1"):
+        assert any(line.startswith(f"{experiment}: table ") for line in found), found
+
+
+def test_any_change_breaks_the_checksum(clone: Path) -> None:
+    def edit(values: Any) -> None:
+        values["charts"][0]["series"][0]["y"][3] += 1e-4
+
+    path = clone / "gd-fig2" / "numbers.json"
+    change(path, edit)
+    (found,) = problems(clone)
+    assert found.startswith(f"gd-fig2: {str(path)!r} is damaged: it does not match its checksum; ")
+    assert "run its id again" in found
+
+
+def test_a_changed_curve_or_verdict_is_caught_from_the_cells(out: Path) -> None:
+    def edit(values: Any) -> None:
+        values["charts"][0]["series"][0]["y"][3] += 1e-3
+        values["verdict"]["word"] = "holds"
+
+    change(out / "gd-fig2" / "numbers.json", edit, seal=True)
+    first, second, *pages = problems(out)
+    assert first == "gd-fig2: verdict, word: 'holds' is written, but it is 'shown'"
+    assert second.startswith("gd-fig2: chart ")
+    assert ", y[3]: " in second
+    assert [line.split(",")[0] for line in pages] == ["gd-fig2: README.md", "README.md: README.md"]
+
+
+def test_a_changed_page_is_named_by_table_row_and_column(clone: Path) -> None:
+    path = clone / "gd-tab1" / "README.md"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    number = next(i for i, line in enumerate(lines) if line.startswith("| β = 5 |"))
+    cells = lines[number].split("|")
+    cells[3] = cells[3].replace("0", "7", 1) if "0" in cells[3] else " 7 "
+    lines[number] = "|".join(cells)
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (found,) = problems(clone)
+    assert found.startswith(f"gd-tab1: README.md, line {number + 1}, table ")
+    assert "row 'β = 5', column '0.2 < p ≤ 0.4': " in found
+    path.unlink()
+    assert "README.md cannot be read" in problems(clone)[0]
+
+
+def test_a_changed_cell_is_caught(out: Path) -> None:
+    (experiment,) = find_all(["gd-tab1"])
+    cell = experiment.cells(experiment.setting("smoke"))[0]
+    path = CellStore(out).folder(cell).path / "result.json"
+
+    def count(values: Any) -> None:
+        values["numbers"]["histogram"][1][0] += 1
+
+    def score(values: Any) -> None:
+        values["numbers"]["final"]["nll"][1] += 0.1
+
+    before = path.read_bytes()
+    change(path, count)
+    assert any("does not match its checksum" in each for each in problems(out))
+    path.write_bytes(before)
+    change(path, count, seal=True)
+    found = problems(out)
+    assert found
+    assert all(line.startswith(("gd-tab1: table ", "gd-tab1: chart ")) for line in found)
+    path.write_bytes(before)
+    change(path, score, seal=True)
+    assert any(
+        f"({cell.key}): nll[1] of test_logits is stored as" in each for each in problems(out)
+    )
+    path.write_text("{")
+    assert any("cannot be read" in each for each in problems(out))
+
+
+def test_changed_logits_are_caught(out: Path) -> None:
+    (experiment,) = find_all(["gd-tab1"])
+    cell = experiment.cells(experiment.setting("smoke"))[0]
+    path = CellStore(out).folder(cell).path / "arrays.npz"
+    arrays = dict(np.load(path))
+    arrays["test_logits"][2] = arrays["test_logits"][2][::-1]
+    np.savez_compressed(path, **arrays)
+    assert any("does not match its checksum" in line for line in problems(out, "gd-tab1"))
+    # a cell of an earlier version has no checksum
+    change(path.with_name("result.json"), lambda values: values.pop("arrays"), seal=True)
+    found = problems(out, "gd-tab1")
+    assert any("accuracy[2] of test_logits" in line for line in found)
+    path.write_bytes(path.read_bytes()[:1000])
+    assert any("cannot be read" in line for line in problems(out))
+
+
+def test_another_recipe_and_a_changed_configuration_are_caught(clone: Path) -> None:
+    def edit(values: Any) -> None:
+        values["configuration"]["common"]["lr"] = 0.5
+
+    change(clone / "gd-tab1" / "numbers.json", edit, seal=True)
+    found = problems(clone)
+    assert len(found) == 2
+    assert all("its configuration has the key" in line for line in found)
+
+    def reseed(values: Any) -> None:
+        values["seeds"] = [0, 1, 2]
+
+    change(clone / "gd-tab1" / "numbers.json", reseed, seal=True)
+    assert any("a recipe that this version does not have" in line for line in problems(clone))
+
+
+def test_a_missing_figure_is_named(clone: Path) -> None:
+    (figure,) = (clone / "gd-tab1").glob("*.svg")
+    figure.unlink()
+    assert problems(clone) == [f"gd-tab1: {figure.name} is missing"]
+
+
+def test_unknown_folders_ids_and_formats_are_refused(clone: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--out: must be a folder with results"):
+        results_in(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="such as ag-tab1, gd-fig2, gd-tab1, but got 'gd-tab9'"):
+        results_in(clone, ["gd-tab9"])
+    change(clone / "gd-fig2" / "numbers.json", lambda values: values.update(format=2))
+    with pytest.raises(ValueError, match="another version of softmargin"):
+        list(verify(clone))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_half_precision_never_moves_scores_further_than_allowed(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    size = (2000, 10)
+    logits = (10.0 ** generator.uniform(-1, 2) * generator.normal(size=size)).astype(np.float32)
+    # close calls, and confidences at the edges of bins
+    logits[:200] = np.sort(logits[:200], 1)
+    logits[:200, -1] = logits[:200, -2] * (1 + generator.uniform(-1e-3, 1e-3, 200))
+    labels = np.where(
+        generator.random(2000) < 0.7, logits.argmax(1), generator.integers(0, 10, 2000)
+    )
+    exact = calibration_metrics(
+        torch.from_numpy(logits), torch.from_numpy(labels), from_logits=True, classwise=False
+    )
+    stored = logits.astype(np.float16)
+    again, allowed = scores_of(stored, labels), allowances(stored, labels)
+    for name in SCORES:
+        assert abs(getattr(exact, name) - again[name]) <= allowed[name], name
+    assert allowed["nll"] < 0.05
+    assert allowed["accuracy"] < 0.11
+
+
+def test_scores_of_what_is_stored_must_be_exact() -> None:
+    logits = np.random.default_rng(0).normal(size=(2, 50, 3)).astype(np.float16)
+    labels = np.arange(50) % 3
+    scores = [scores_of(each, labels) for each in logits]
+    numbers = {"final": {name: [each[name] for each in scores] for name in SCORES}}
+    arrays = {"test_logits": logits, "test_labels": labels}
+    cell = Cell("train", {}, "made up")
+    found = list(scored_again(cell, Result(numbers, arrays), lambda _: None))
+    assert len(found) == 6
+    assert all(each.agrees and each.allowed == EXACT for each in found)
+    numbers["final"]["ece"][1] += 2e-6
+    found = list(scored_again(cell, Result(numbers, arrays), lambda _: None))
+    assert [each.where for each in found if not each.agrees] == ["ece[1] of test_logits"]
+    unlabelled = Result(numbers, {"test_logits": logits})
+    assert list(scored_again(cell, unlabelled, lambda _: None)) == []
+
+
+def test_a_network_that_diverged_has_no_scores() -> None:
+    labels = np.zeros(4, dtype=np.int16)
+    for logits in (np.zeros((4, 3), np.float16), np.full((4, 3), np.nan, np.float32)):
+        assert all(np.isnan(value) for value in scores_of(logits, labels).values())
+    assert allowances(np.full((4, 3), np.inf, np.float16), labels)["nll"] == np.inf
+
+
+def test_differences_are_found_to_a_millionth() -> None:
+    assert is_close(1e6, 1e6 + 0.5)
+    assert not is_close(0.5, 0.500002)
+    assert is_close(float("nan"), float("nan"))
+    assert not is_close(0.0, float("nan"))
+    assert first_difference({"a": [1, None]}, {"a": [1, None]}) == ""
+    assert first_difference({"a": [1, None]}, {"a": [1, 2.0]}) == (
+        ", a[1]: None is written, but it is 2.0"
+    )
+    assert "is written" in first_difference({"a": 1}, {"b": 1})
+    assert Checked("x").problems == []
