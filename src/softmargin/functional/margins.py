@@ -219,14 +219,13 @@ def soft_maximum_of(logits: Tensor, index: Tensor, dim: int, log_beta: Tensor) -
 
 
 def soft_maximum(xi: Tensor, log_beta: Tensor) -> Tensor:
-    """Return log(β + e^ξ) from ξ.
-
-    With a β that is learned, twice the same, each where its derivatives do not cancel.
-    """
-    from_beta = log_beta + softplus(xi - log_beta)
-    if not log_beta.requires_grad and not needs_plain_operations():
-        return from_beta
-    return torch.where(xi > log_beta, xi + softplus(log_beta - xi), from_beta)
+    """Return log(β + e^ξ) from ξ."""
+    if not needs_plain_operations():
+        return _LogAddBeta.apply(xi, log_beta)  # type: ignore[no-any-return, no-untyped-call]
+    # twice the same, each where its derivatives do not cancel
+    return torch.where(
+        xi > log_beta, xi + softplus(log_beta - xi), log_beta + softplus(xi - log_beta)
+    )
 
 
 def log_odds_by_class(logits: Tensor, dim: int) -> Tensor:
@@ -286,6 +285,23 @@ def _exponentials(logits: Tensor, index: Tensor, dim: int) -> tuple[Tensor, Tens
 def _log_odds(logits: Tensor, index: Tensor, dim: int, rival: Tensor, total: Tensor) -> Tensor:
     # the difference of maxima first: it is exact where z is large, and log(total) is small
     return (rival - at_target(logits, index, dim) + total.log()).squeeze(dim)
+
+
+class _LogAddBeta(torch.autograd.Function):
+    """log(β + e^ξ) with the derivatives sigmoid(ξ - log β) and sigmoid(log β - ξ)."""
+
+    @staticmethod
+    def forward(ctx: Any, xi: Tensor, log_beta: Tensor) -> Tensor:
+        ctx.save_for_backward(xi, log_beta)
+        return torch.logaddexp(xi, log_beta)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
+        xi, log_beta = ctx.saved_tensors
+        of_beta = None
+        if ctx.needs_input_grad[1]:
+            of_beta = (grad * torch.sigmoid(log_beta - xi)).sum_to_size(log_beta.shape)
+        return grad * torch.sigmoid(xi - log_beta), of_beta
 
 
 class _SoftMaximum(torch.autograd.Function):
