@@ -1,9 +1,9 @@
 """What can be checked of a result from its own files: numbers among each other, and pages.
 
-A comparison is of an entry's values with those of another entry of its table: its difference,
-interval and p-value follow from both. Where folds of cross-validation were compared, of which the
-table keeps means over runs with four decimals, the difference follows to 1e-4, and the p-value from
-the interval. Holm's correction is over all comparisons of a table.
+A comparison is of an entry's values with those of its baseline, another entry of the table: its
+difference, interval and p-value follow from both. Where folds of cross-validation were compared, of
+which the table keeps means over runs with four decimals, the difference follows to 1e-4, and the
+p-value from the interval. Holm's correction is over all comparisons of a table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def number_differences(outcome: Outcome) -> Iterator[str]:
     """Yield what does not follow from the values of the tables: a line for each entry."""
     for table in outcome.tables:
         for entry in table.entries:
-            if entry.comparison is not None and (found := _compared(entry, table)):
+            stored = entry.comparison
+            if stored is not None and (found := _compared(entry, stored, table)):
                 yield f"{_place(table, entry)}: {found}"
         yield from _adjusted(table)
 
@@ -99,27 +100,12 @@ def index_differences(out: Path) -> list[str]:
     return list(_pages(out / PAGE, index_page(read_results(out))))
 
 
-def _compared(entry: Entry, table: ResultTable) -> str:
+def _compared(entry: Entry, stored: Comparison, table: ResultTable) -> str:
     """Return what is wrong with the comparison of an entry, or nothing."""
-    stored = entry.comparison
-    assert stored is not None
-
-    def gap(other: Entry) -> float:
-        return abs(entry.mean - other.mean - stored.difference)
-
-    # which one is the baseline is not written: one of the same row or column that fits
-    others = [
-        other
-        for other in table.entries
-        if (other.row == entry.row) != (other.column == entry.column)
-        and len(other.values) == len(entry.values)
-    ]
-    if not others:
-        return ""
-    nearest = min(others, key=gap)
-    fitting = [other for other in others if gap(other) <= FOUR_DECIMALS]
-    found = [_against(entry, stored, base) for base in fitting or [nearest]]
-    return "" if "" in found else found[0]
+    bases = [each for each in table.entries if (each.row, each.column) == entry.baseline]
+    if len(bases) != 1:
+        return f"it is compared with {entry.baseline}, which is not an entry of the table"
+    return _against(entry, stored, bases[0])
 
 
 def _against(entry: Entry, stored: Comparison, base: Entry) -> str:

@@ -2,45 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.charts import Series
-from softmargin.papers.outcome import Entry, Verdict
-from softmargin.papers.statistics import Comparison, holm, summary
+from softmargin.papers.outcome import Entry, Finding, Verdict
+from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, summary
 
 Floats = NDArray[np.float64]
 BAND = "lines are means over seeds, bands 95 % intervals of the mean (Student's t)"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A part of a claim: the numbers in words, and whether they agree; None if that is open."""
-
-    text: str
-    agrees: bool | None
-
-
-def verdict(scale: str, findings: Sequence[Finding]) -> Verdict:
-    """Return what the findings say together."""
+def verdict(scale: str, findings: Sequence[Finding], remark: str = "") -> Verdict:
+    """Return what the findings say together: the one rule for every experiment."""
     if scale == "smoke":
-        sentence = "Smoke scale shows that data, training and page work, and says nothing else."
-        return Verdict("path only", sentence)
-    kinds = (("as claimed", True), ("unlike the claim", False), ("left open", None))
-    parts = {
-        title: [each.text for each in findings if each.agrees is agrees] for title, agrees in kinds
-    }
-    told = "; ".join(f"{title}, {'; '.join(texts)}" for title, texts in parts.items() if texts)
-    agreeing = len(parts["as claimed"])
-    word = "holds in part" if agreeing else "does not hold"
+        return Verdict("path only", remark=SMOKE)
+    agreeing = sum(each.agrees is True for each in findings)
     if agreeing == len(findings):
         word = "holds"
-    elif len(parts["left open"]) == len(findings):
-        word = "left open"
-    return Verdict(word, f"{told[0].upper()}{told[1:]}.")
+    elif agreeing:
+        word = "holds in part"
+    else:
+        word = "left open" if all(each.agrees is None for each in findings) else "does not hold"
+    return Verdict(word, tuple(findings), remark)
+
+
+RULE = (
+    "One value is called above or below another where the 95 % bootstrap interval of the paired "
+    "difference over seeds leaves out 0, which for three seeds means that all three differences "
+    "have one sign; otherwise the finding is left open. The claim holds if all findings agree "
+    "with it, holds in part if some do, is left open if all findings are, and otherwise does not "
+    "hold."
+)
+SMOKE = "Smoke scale shows that data, training and page work, and says nothing else."
+
+
+def compare(
+    what: str, values: Mapping[str, Floats], names: tuple[str, str], sign: int, digits: int = 2
+) -> Finding:
+    """Find whether the first lies above (sign 1) or below (-1) the second beyond the spread."""
+    a, b = names
+    comparison = against(values[a], values[b])
+    if comparison is None:
+        return Finding(f"{what} of {a} and {b} cannot be compared", None)
+    text = (
+        f"{what} is {shown(values[a], digits)} for {a} against {shown(values[b], digits)} for {b} "
+        f"({interval(comparison, digits)})"
+    )
+    clear = direction(comparison)
+    return Finding(text, None if clear == 0 else clear == sign)
+
+
+def monotone(what: str, values: Mapping[str, Floats], sign: int, digits: int) -> Finding:
+    """Find whether means never move against a direction from each name to the next."""
+    means = [float(own.mean()) for own in values.values()]
+    listed = ", ".join(f"{mean:,.{digits}f}" for mean in means)
+    text = f"the mean {what} goes {listed} along {', '.join(values)}"
+    return Finding(text, bool((sign * np.diff(means) >= 0).all()))
+
+
+def against(a: Floats, b: Floats) -> Comparison | None:
+    """Compare over the seeds that both have; None where there are fewer than two."""
+    if len(a) != len(b) or len(a) < 2 or not np.isfinite([a, b]).all():
+        return None
+    return paired_bootstrap(a, b, seed=0)
 
 
 def direction(comparison: Comparison) -> int:

@@ -32,8 +32,9 @@ class Entry:
         values: ours, one per seed or fold.
         paper: the paper's number, or None where it has none.
         paper_sd: the paper's standard deviation, or None.
-        comparison: of ours against the baseline of the row or column, or None.
+        comparison: of ours against the baseline, or None.
         adjusted: its p-value after Holm's correction, or None.
+        baseline: row and column of the entry it is compared with, or None.
     """
 
     row: str
@@ -43,6 +44,7 @@ class Entry:
     paper_sd: float | None = None
     comparison: Comparison | None = None
     adjusted: float | None = None
+    baseline: tuple[str, str] | None = None
 
     @property
     def mean(self) -> float:
@@ -81,11 +83,50 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """A part of a claim: the numbers in words, and whether they agree; None if that is open."""
+
+    text: str
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds: one of ``VERDICTS``, and one honest sentence."""
+    """Whether a claim holds.
+
+    Attributes:
+        word: one of ``VERDICTS``.
+        findings: what it rests on.
+        remark: what to know when reading them, one or more sentences.
+    """
 
     word: str
-    sentence: str
+    findings: Sequence[Finding] = ()
+    remark: str = ""
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The findings in words, by whether they agree with the claim."""
+        return {
+            title: texts
+            for title, agrees in AGREEMENT.items()
+            if (texts := [each.text for each in self.findings if each.agrees is agrees])
+        }
+
+    @property
+    def sentence(self) -> str:
+        """All findings and the remark, to be read in one go.
+
+        Example:
+            >>> Verdict("holds", [Finding("a is 1", True), Finding("b is 2", None)]).sentence
+            'As claimed, a is 1; left open, b is 2.'
+        """
+        told = "; ".join(f"{title}, {'; '.join(texts)}" for title, texts in self.groups.items())
+        findings = f"{told[:1].upper()}{told[1:]}." if told else ""
+        return " ".join(part for part in (findings, self.remark) if part)
+
+
+AGREEMENT = {"as claimed": True, "unlike the claim": False, "left open": None}
 
 
 @dataclass(frozen=True)
@@ -116,10 +157,17 @@ class Outcome:
             for table in values["tables"]
         ]
         charts = [Chart.from_dict(each) for each in values["charts"]]
-        verdict = Verdict(**values["verdict"])
+        said = values["verdict"]
+        verdict = Verdict(**{**said, "findings": [Finding(**each) for each in said["findings"]]})
         return cls(verdict, tables, charts, values["notes"], values["setup"])
 
 
 def _entry(values: Mapping[str, Any]) -> Entry:
-    comparison = values["comparison"]
-    return Entry(**{**values, "comparison": Comparison(**comparison) if comparison else None})
+    comparison, baseline = values["comparison"], values["baseline"]
+    return Entry(
+        **{
+            **values,
+            "comparison": Comparison(**comparison) if comparison else None,
+            "baseline": tuple(baseline) if baseline else None,
+        }
+    )

@@ -26,7 +26,7 @@ from softmargin.papers.outcome import Outcome
 from softmargin.papers.pages import index_page, result_page
 from softmargin.report.draw import standalone_svg
 
-FORMAT = 1
+FORMAT = 2
 NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96

@@ -8,7 +8,6 @@ sorts tables and filters the overview.
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +36,6 @@ SIGNS = {
     "path only": "…",
     NOT_RUN: "–",
 }
-FINDINGS = re.compile(r"(?:^|(?<=\. )|; )(as claimed|unlike the claim|left open), ", re.IGNORECASE)
 SHOWN = 130  # letters of a verdict in the overview
 MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
 
@@ -108,7 +106,6 @@ def results_page(folder: Path) -> str:
         failed=failures(folder, known),
         counts=_counts(lines),
         named=_named,
-        points=_points,
         source=source,
         whose=whose,
         papers={key: PAPERS.get(key, key) for key in dict.fromkeys(line.paper for line in lines)},
@@ -208,21 +205,6 @@ def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
 def _named(title: str) -> str:
     """Return a title with a capital first letter, unless that is a symbol such as β."""
     return title[:1].upper() + title[1:] if title[:1].isascii() else title
-
-
-def _points(sentence: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Return how a verdict begins, and its findings under what they say of the claim.
-
-    Example:
-        >>> _points("At this scale. As claimed, a is 1; b is 2; left open, c is 3.")
-        ('At this scale.', [('As claimed', ['a is 1', 'b is 2']), ('Left open', ['c is 3.'])])
-    """
-    first, *found = FINDINGS.split(sentence)
-    groups = [
-        (said.capitalize(), texts.split("; "))
-        for said, texts in zip(found[::2], found[1::2], strict=True)
-    ]
-    return first.strip(), groups
 
 
 def _island(data: Any) -> str:

@@ -13,7 +13,7 @@ from softmargin.papers.findings import BAND, Floats, shown
 from softmargin.papers.images import ag_numbers, desk, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.desk import COSINES, fewer
-from softmargin.papers.images.findings import RULE, Finding, lies, of_score, verdict
+from softmargin.papers.images.findings import RULE, Finding, compare, of_score, verdict
 from softmargin.papers.images.methods import ARC_FACE, ARC_GRAD, ARC_GRAD_METHODS, SOFT
 from softmargin.papers.images.runs import (
     ACCURACY,
@@ -164,7 +164,7 @@ def conclude_shares(setting: Setting, finished: Finished) -> Outcome:
     found = [_lead(values, other.name, shares) for other in (SOFT, ARC_FACE)]
     least = f"{shares[-1]:g} of the images"
     found += [
-        lies(
+        compare(
             f"with {least}, accuracy in %",
             in_column(values, least),
             (ARC_GRAD.name, other.name),
@@ -185,7 +185,7 @@ def _lead(values: dict[tuple[str, str], Floats], other: str, shares: tuple[float
     lead = _curve(values, ARC_GRAD.name, shares) - _curve(values, other, shares)
     what = f"the lead of {ARC_GRAD.name} over {other} in points"
     leads = {"the fewest images": lead[:, -1], "all": lead[:, 0]}
-    return lies(what, leads, ("the fewest images", "all"), 1)
+    return compare(what, leads, ("the fewest images", "all"), 1)
 
 
 EXPERIMENTS = (

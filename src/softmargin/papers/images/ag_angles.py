@@ -12,7 +12,7 @@ from softmargin.papers.findings import BAND, Floats, shown
 from softmargin.papers.images import ag_numbers, desk, recipes, words
 from softmargin.papers.images.ag_accuracy import DESK_RECIPE, RECIPE, SEEDS
 from softmargin.papers.images.charts import bars
-from softmargin.papers.images.findings import RULE, Finding, lies, verdict
+from softmargin.papers.images.findings import RULE, Finding, compare, verdict
 from softmargin.papers.images.methods import ARC_GRAD, ARC_GRAD_METHODS, SOFT, Method
 from softmargin.papers.images.runs import (
     ACCURACY,
@@ -72,7 +72,7 @@ def conclude_statistics(setting: Setting, finished: Finished) -> Outcome:
 def _compared(values: dict[tuple[str, str], Floats], name: str, sign: int) -> Finding:
     names = (ARC_GRAD.name, SOFT.name)
     what = f"the mean angle {TITLES[name]} in rad"
-    return lies(what, in_row(values, TITLES[name]), names, sign)
+    return compare(what, in_row(values, TITLES[name]), names, sign)
 
 
 def _smallest(values: dict[tuple[str, str], Floats]) -> Finding:
@@ -112,7 +112,7 @@ def conclude_histograms(setting: Setting, finished: Finished) -> Outcome:
         "Mean angle between a feature and its class's weight",
     )
     found = [
-        lies(
+        compare(
             f"{_after(epoch)}, the mean intra-class angle in rad",
             in_column(values, _after(epoch)),
             (ARC_GRAD.name, SOFT.name),

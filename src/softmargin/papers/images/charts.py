@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.findings import Floats
+from softmargin.papers.findings import Floats, against
 from softmargin.papers.images.methods import Method
-from softmargin.papers.images.runs import Key, Runs, Score, against
+from softmargin.papers.images.runs import Key, Runs, Score
 from softmargin.papers.statistics import Comparison
 
 

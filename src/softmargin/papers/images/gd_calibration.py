@@ -11,7 +11,7 @@ from softmargin.papers.experiment import Experiment, Finished, Setting
 from softmargin.papers.findings import BAND, Floats, banded
 from softmargin.papers.images import desk, gd_numbers, recipes, words
 from softmargin.papers.images.charts import bars
-from softmargin.papers.images.findings import RULE, Finding, course, lies, of_score, verdict
+from softmargin.papers.images.findings import RULE, Finding, compare, monotone, of_score, verdict
 from softmargin.papers.images.gd_accuracy import BASELINE, SEEDS, VGG
 from softmargin.papers.images.methods import beta, betas
 from softmargin.papers.images.runs import (
@@ -92,7 +92,7 @@ def _scaling_findings(
 ) -> list[Finding]:
     def compared(a: str, b: str, sign: int) -> Finding:
         what = f"on {task.name}, ECE"
-        return lies(what, in_row(values, task.name), (a, b), sign, 3)
+        return compare(what, in_row(values, task.name), (a, b), sign, 3)
 
     found = [compared("β = 20", BASELINE, -1), compared("β = 0.1", BASELINE, 1)]
     if "CIFAR-10," not in task.name:  # the paper claims it of CIFAR-100 and Tiny-ImageNet
@@ -128,7 +128,9 @@ def _by_beta(runs: Runs, score: Score) -> Chart:
 def _rising(runs: Runs, score: Score, task: Task, sign: int) -> Finding:
     """Find whether a score moves one way as β falls, over all β of the table."""
     values = {method.name: score.of(runs, task, method) for method in runs.methods(task)}
-    return course(f"{score.title.removeprefix('Mean ')} on {task.name}", values, sign, score.digits)
+    return monotone(
+        f"{score.title.removeprefix('Mean ')} on {task.name}", values, sign, score.digits
+    )
 
 
 PLAN_4 = Plan(

@@ -12,7 +12,7 @@ from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Experiment, Finished, Setting
 from softmargin.papers.findings import BAND, Floats
 from softmargin.papers.images import desk, recipes, words
-from softmargin.papers.images.findings import RULE, Finding, course, lies, of_score, verdict
+from softmargin.papers.images.findings import RULE, Finding, compare, monotone, of_score, verdict
 from softmargin.papers.images.gd_accuracy import BASELINE, FIVE, SEEDS, WARM
 from softmargin.papers.images.methods import Method, betas
 from softmargin.papers.images.runs import (
@@ -55,7 +55,7 @@ class Reliability:
 def _findings(runs: Runs, task: Task) -> list[Finding]:
     confidence = {method.name: CONFIDENCE.of(runs, task, method) for method in runs.methods(task)}
     return [
-        course(f"confidence in % on {task.name}", confidence, 1, 2),
+        monotone(f"confidence in % on {task.name}", confidence, 1, 2),
         of_score(runs, ECE, task, ("β = 20", BASELINE), -1),
         of_score(runs, ECE, task, ("β = 0.1", BASELINE), 1),
     ]
@@ -112,7 +112,7 @@ def conclude_curves(setting: Setting, finished: Finished) -> Outcome:
     title = "Swing of accuracy before the rate falls"
     table = compared_table(runs, ACCURACY, values, lambda key: (key[0], BASELINE), {}, SWING, title)
     found = [
-        lies(
+        compare(
             f"on {task.name}, the swing of accuracy in points",
             in_row(values, task.name),
             ("β = 5", BASELINE),

@@ -9,7 +9,7 @@ from softmargin.papers.experiment import Experiment, Finished, Setting
 from softmargin.papers.findings import BAND, Floats, banded
 from softmargin.papers.images import desk, lm_numbers, recipes, words
 from softmargin.papers.images.charts import differences
-from softmargin.papers.images.findings import RULE, Finding, lies, verdict
+from softmargin.papers.images.findings import RULE, Finding, compare, verdict
 from softmargin.papers.images.methods import (
     DIVERGENCES,
     SOFTMAX,
@@ -72,7 +72,7 @@ def conclude_divergences(setting: Setting, finished: Finished) -> Outcome:
         "λ = 0 is plain softmax, which the others are compared with.",
     )
     found = [
-        lies(f"the error of {row} in %", in_row(values, row), names, -1)
+        compare(f"the error of {row} in %", in_row(values, row), names, -1)
         for names in (("λ = 0.3", "λ = 0"), ("λ = 0.9", "λ = 0.1"))
         for row in DIVERGENCES
     ]
@@ -100,7 +100,7 @@ def _symmetric(values: dict[tuple[str, str], Floats]) -> Finding:
         for row in DIVERGENCES
     }
     names = ("D̃(q)", "D(q‖u)")
-    return lies("the error in %, mean over all λ,", means, names, -1)
+    return compare("the error in %, mean over all λ,", means, names, -1)
 
 
 def _by_lambda(
@@ -132,7 +132,7 @@ def conclude_related(setting: Setting, finished: Finished) -> Outcome:
         "Differences are against plain softmax.",
     )
     found = [
-        lies("the error in %", in_column(values, "error rate"), (OURS.name, other.name), -1)
+        compare("the error in %", in_column(values, "error rate"), (OURS.name, other.name), -1)
         for other in (SOFTMAX, SMOOTHED[2], SUPER_SYMMETRY)
     ]
     tables = [table, score_table(runs, TRAINED, SOFTMAX.name)]
@@ -165,14 +165,14 @@ def conclude_bias(setting: Setting, finished: Finished) -> Outcome:
     )
     rise = "the rise of mean ρ̂ from its lowest to its last epoch"
     found = [
-        lies(what, in_column(values, column), (method.name, SOFTMAX.name), 1, 3)
+        compare(what, in_column(values, column), (method.name, SOFTMAX.name), 1, 3)
         for what, column, method in (
             *((rise, "last − lowest", method) for method in CURVES[1:]),
             ("mean ρ̂ in the last epoch", "last", OURS),
         )
     ]
     plain = in_row(values, SOFTMAX.name)
-    found.append(lies("mean ρ̂ of softmax", plain, ("last", "first"), -1, 3))
+    found.append(compare("mean ρ̂ of softmax", plain, ("last", "first"), -1, 3))
     epochs = list(range(1, curves[SOFTMAX.name].shape[1] + 1))
     chart = Chart(
         "mean-bias",

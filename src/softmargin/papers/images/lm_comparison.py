@@ -10,7 +10,7 @@ from softmargin.papers.findings import BAND, Floats
 from softmargin.papers.images import desk, lm_numbers, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.desk import MARGINS, fewer, polluted
-from softmargin.papers.images.findings import RULE, lies, of_score, verdict
+from softmargin.papers.images.findings import RULE, compare, of_score, verdict
 from softmargin.papers.images.lm_ablation import OURS, SEEDS, SUPPLEMENT
 from softmargin.papers.images.methods import (
     AS_PUBLISHED,
@@ -69,7 +69,7 @@ def conclude_degenerate(setting: Setting, finished: Finished) -> Outcome:
     )
     strongest = MARGINS[-1].name
     found = [
-        lies(
+        compare(
             f"with {condition}, the error in %",
             in_column(values, condition),
             (name, SOFTMAX.name),

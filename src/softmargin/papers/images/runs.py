@@ -10,11 +10,10 @@ import numpy as np
 
 from softmargin.charts import Series
 from softmargin.papers.experiment import Finished, Result, Setting
-from softmargin.papers.findings import Floats, adjusted, banded
+from softmargin.papers.findings import Floats, adjusted, against, banded
 from softmargin.papers.images.methods import Method
 from softmargin.papers.images.tasks import Grid, Plan, Task
 from softmargin.papers.outcome import Entry, ResultTable
-from softmargin.papers.statistics import Comparison, paired_bootstrap
 
 Key = tuple[str, str]
 Numbers = Mapping[str, Mapping[str, float]]
@@ -160,10 +159,11 @@ def compared_table(
     entries = []
     for key, own in values.items():
         if np.isfinite(own).all():
-            other = values.get(baseline(key), own[:0])
-            found = None if baseline(key) == key else against(own, other)
+            base = baseline(key)
+            found = None if base == key else against(own, values.get(base, own[:0]))
             mean, sd = _pair(paper.get(key[0], {}).get(key[1]))
-            entries.append(Entry(*key, own.tolist(), mean, sd, found))
+            known = None if found is None else base
+            entries.append(Entry(*key, own.tolist(), mean, sd, found, baseline=known))
     told = "" if runs.setting.scale == "paper" else STANDS_BESIDE * any(paper.values())
     return ResultTable(
         title or score.title,
@@ -192,13 +192,6 @@ def _pair(beside: float | tuple[float, float] | None) -> tuple[float | None, flo
 STANDS_BESIDE = (
     "The paper's numbers are of its own networks on all images: compare directions, not values."
 )
-
-
-def against(a: Floats, b: Floats) -> Comparison | None:
-    """Compare over the seeds that both have; None where there are fewer than two."""
-    if len(a) != len(b) or len(a) < 2 or not np.isfinite([a, b]).all():
-        return None
-    return paired_bootstrap(a, b, seed=0)
 
 
 def file_name(stem: str, task: Task) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from softmargin.charts import Chart
 from softmargin.papers.experiment import Experiment, Finished, Setting
-from softmargin.papers.findings import BAND, Finding, direction, interval, shown, verdict
+from softmargin.papers.findings import BAND, direction, interval, shown, verdict
 from softmargin.papers.mnist.cells import (
     BASELINE,
     OPEN_CHOICES,
@@ -19,9 +19,9 @@ from softmargin.papers.mnist.cells import (
     confidence_cells,
     label,
 )
-from softmargin.papers.mnist.findings import RULE, course, step
+from softmargin.papers.mnist.findings import RULE, compare, monotone
 from softmargin.papers.mnist.seeds import ByVariant, Seeds, against, band, compared_entries
-from softmargin.papers.outcome import Outcome, ResultTable
+from softmargin.papers.outcome import Finding, Outcome, ResultTable
 
 CONSTANT = ("5", "2", "1", "0.1", "0.01")
 LARGEST, SMALLEST = CONSTANT[0], CONSTANT[-1]
@@ -103,10 +103,10 @@ def _of_constant(values: ByVariant) -> list[str]:
 def accuracy_findings(early: ByVariant, last: ByVariant, when: str) -> list[Finding]:
     """Judge speed at first, the final order of β, and the warm-up."""
     return [
-        course(f"accuracy in % {when}", early, _of_constant(early), 1, 2),
-        step(f"accuracy in % {when}", early, SMALLEST, 1, 2),
-        step("final accuracy in %", last, SMALLEST, 1, 2),
-        step("final accuracy in %", last, LARGEST, -1, 2),
+        monotone(f"accuracy in % {when}", early, _of_constant(early), 1, 2),
+        compare(f"accuracy in % {when}", early, SMALLEST, 1, 2),
+        compare("final accuracy in %", last, SMALLEST, 1, 2),
+        compare("final accuracy in %", last, LARGEST, -1, 2),
         _warm_up(last),
     ]
 
@@ -120,17 +120,17 @@ def _warm_up(last: ByVariant) -> Finding:
         f"the warm-up β = {warm} ends with {shown(last[warm], 2)} % against {shown(last[best], 2)} "
         f"% for the best constant one, {label(best)} ({interval(comparison, 2)})"
     )
-    above = direction(against(last, warm)) == 1
-    return Finding(text, above and comparison.difference >= 0)
+    above = direction(against(last, warm))
+    return Finding(text, None if above == 0 else above == 1 and comparison.difference >= 0)
 
 
 def nll_findings(early: ByVariant, last: ByVariant, when: str) -> list[Finding]:
     """Judge the fall of the cross-entropy at first, and whether the lead melts later."""
     what = f"cross-entropy in nats {when}"
     return [
-        course(what, early, _of_constant(early), -1, 4),
-        step(what, early, SMALLEST, -1, 4),
-        step(what, early, LARGEST, 1, 4),
+        monotone(what, early, _of_constant(early), -1, 4),
+        compare(what, early, SMALLEST, -1, 4),
+        compare(what, early, LARGEST, 1, 4),
         _lead(early, last, when),
     ]
 

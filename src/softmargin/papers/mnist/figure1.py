@@ -8,7 +8,7 @@ import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Experiment, Finished, Setting
-from softmargin.papers.findings import Finding, Floats, verdict
+from softmargin.papers.findings import Floats, verdict
 from softmargin.papers.mnist.cells import (
     FEATURE_BETAS,
     SMOKE_DEVIATION,
@@ -16,9 +16,9 @@ from softmargin.papers.mnist.cells import (
     file_name,
     label,
 )
-from softmargin.papers.mnist.findings import RULE, step
+from softmargin.papers.mnist.findings import RULE, compare
 from softmargin.papers.mnist.seeds import ByVariant, Seeds, compared_entries
-from softmargin.papers.outcome import Outcome, ResultTable
+from softmargin.papers.outcome import Finding, Outcome, ResultTable
 
 SPREADS = {"median": "median distance", "rms": "root mean square distance"}
 ACCURACY, GIVEN_UP = "test accuracy", "training samples at p ≤ 0.2"
@@ -83,9 +83,9 @@ def _findings(spreads: Mapping[str, ByVariant], prices: Mapping[str, ByVariant])
     what = "the median distance within classes over that between them"
     given_up = "the share of training samples at p ≤ 0.2 in %"
     return [
-        step(what, median, "0.01", -1, 3),
-        step(what, median, "5", 1, 3),
-        step(given_up, prices[GIVEN_UP], "0.01", 1, 2),
+        compare(what, median, "0.01", -1, 3),
+        compare(what, median, "5", 1, 3),
+        compare(given_up, prices[GIVEN_UP], "0.01", 1, 2),
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Experiment, Finished, Setting
-from softmargin.papers.findings import BAND, Finding, Floats, banded, verdict
+from softmargin.papers.findings import BAND, Floats, banded, verdict
 from softmargin.papers.mnist.cells import (
     OPEN_CHOICES,
     SEEDS,
@@ -18,9 +18,9 @@ from softmargin.papers.mnist.cells import (
     file_name,
     label,
 )
-from softmargin.papers.mnist.findings import RULE, step
+from softmargin.papers.mnist.findings import RULE, compare
 from softmargin.papers.mnist.seeds import ByVariant, Seeds, compared_entries
-from softmargin.papers.outcome import Outcome, ResultTable
+from softmargin.papers.outcome import Finding, Outcome, ResultTable
 
 BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
 GROUP_PANELS = ("2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
@@ -95,7 +95,7 @@ def _findings(gaps: Mapping[str, ByVariant]) -> list[Finding]:
         large = "2" if "2" in values else "5"
         for variant, sign in (("0.01", 1), (large, -1)):
             if all(np.isfinite(values[each]).all() for each in (variant, "1")):
-                found.append(step(f"the gap ({how})", values, variant, sign, 3))
+                found.append(compare(f"the gap ({how})", values, variant, sign, 3))
             else:
                 text = f"the gap ({how}) of {label(variant)} and β = 1 was not reached by all seeds"
                 found.append(Finding(text, None))

@@ -86,6 +86,7 @@ def compared_entries(
                     own.tolist(),
                     paper=paper.get(column, {}).get(variant),
                     comparison=against(values, variant) if other else None,
+                    baseline=(label(BASELINE), column) if other else None,
                 )
             )
     return adjusted(entries)

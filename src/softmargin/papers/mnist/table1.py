@@ -8,7 +8,7 @@ import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Cell, Experiment, Finished, Setting
-from softmargin.papers.findings import Finding, verdict
+from softmargin.papers.findings import verdict
 from softmargin.papers.mnist.cells import (
     BASELINE,
     OPEN_CHOICES,
@@ -19,9 +19,9 @@ from softmargin.papers.mnist.cells import (
     early_cells,
     label,
 )
-from softmargin.papers.mnist.findings import RULE, course, step
+from softmargin.papers.mnist.findings import RULE, compare, monotone
 from softmargin.papers.mnist.seeds import ByVariant, Seeds, compared_entries
-from softmargin.papers.outcome import Outcome, ResultTable, Verdict
+from softmargin.papers.outcome import Finding, Outcome, ResultTable
 
 INTERVALS = ("p ≤ 0.2", "0.2 < p ≤ 0.4", "0.4 < p ≤ 0.6", "0.6 < p ≤ 0.8", "0.8 < p")
 LOW, HIGH = INTERVALS[0], INTERVALS[-1]
@@ -73,12 +73,12 @@ def conclude(setting: Setting, finished: Finished) -> Outcome:
         _others(seeds),
         _scores(seeds),
     ]
-    judged, notes = verdict(setting.scale, _findings(counts, ours)), [RULE]
+    remark, notes = "", [RULE]
     if early:
-        table, told = _early(Seeds(setting, early))
+        table, remark = _early(Seeds(setting, early))
         tables.insert(1, table)
-        judged = Verdict(judged.word, f"{judged.sentence} {told}")
         notes.append(EARLY_RULE)
+    judged = verdict(setting.scale, _findings(counts, ours), remark)
     return Outcome(judged, tables, [_chart(seeds, ours, counts)], notes, seeds.setup)
 
 
@@ -180,10 +180,10 @@ def _findings(counts: Mapping[str, ByVariant], betas: Sequence[str]) -> list[Fin
     smallest, best = betas[-1], "0.1"
     falling = list(betas[1:])  # the paper's own counts dip from β = 1 to the next
     return [
-        step("the number of samples at p ≤ 0.2", counts[LOW], smallest, 1, 0),
-        course("number at p ≤ 0.2", counts[LOW], falling, 1, 0),
-        step("the number above 0.8", counts[HIGH], best, 1, 0),
-        step("the number above 0.8", counts[HIGH], smallest, -1, 0, baseline=best),
+        compare("the number of samples at p ≤ 0.2", counts[LOW], smallest, 1, 0),
+        monotone("number at p ≤ 0.2", counts[LOW], falling, 1, 0),
+        compare("the number above 0.8", counts[HIGH], best, 1, 0),
+        compare("the number above 0.8", counts[HIGH], smallest, -1, 0, baseline=best),
     ]
 
 

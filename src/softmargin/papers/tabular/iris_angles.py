@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from softmargin import theory
 from softmargin.data import load_table
 from softmargin.papers.experiment import Cell, Finished, Result, Setting
-from softmargin.papers.outcome import Outcome, Verdict
+from softmargin.papers.findings import verdict
+from softmargin.papers.outcome import Finding, Outcome
 from softmargin.papers.statistics import paired_bootstrap
 from softmargin.papers.tabular.cross_validation import (
     SECONDS_PER_STEP,
@@ -114,9 +115,7 @@ def conclude(setting: Setting, finished: Finished) -> Outcome:
         gap_table(angles, y, scales, phases, size),
         pull_table(angles, y, scales, phases, size),
     ]
-    found = verdict(angles, y, scales)
-    if setting.scale == "smoke":
-        found = Verdict("path only", f"Too small to say anything: {size}.")
+    found = verdict(setting.scale, findings(angles, y, scales), remark(angles, y, scales))
     return Outcome(found, tables, charts, NOTES, setup_of(cell))
 
 
@@ -131,31 +130,43 @@ NOTES = (
 )
 
 
-def verdict(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> Verdict:
-    """Return whether a smaller scale makes a larger gap, and whether each gap empties.
+def findings(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> list[Finding]:
+    """Find whether a smaller scale makes a larger gap, and whether each gap empties."""
+    end = _final_gaps(angles, y, scales)
+    larger = paired_bootstrap(end[0], end[-1], seed=0)
+    found = [
+        Finding(
+            f"the median gap at the end is {end[0].mean():.1f}° for s = {scales[0]:g} and "
+            f"{end[-1].mean():.1f}° for s = {scales[-1]:g} ({larger.difference:.1f}° apart, 95 %: "
+            f"{larger.low:.1f} to {larger.high:.1f})",
+            larger.low > 0,
+        )
+    ]
+    for i, scale in enumerate(scales):
+        share = float(100 * inside(angles[-1, i], y, scale).mean())
+        expected = np.degrees(theory.gap(angles.shape[-1], scale))
+        text = (
+            f"for s = {scale:g}, {share:.1f} % of the samples are still within the theoretical gap "
+            f"of {expected:.1f}°"
+        )
+        found.append(Finding(text, share <= FEW))
+    return found
 
-    All three hold: holds; some: in part.
-    """
-    end = [np.median(np.degrees(gaps(angles[-1, i], y)), -1) for i in range(len(scales))]
-    left = [100 * inside(angles[-1, i], y, s).mean() for i, s in enumerate(scales)]
-    compared = paired_bootstrap(end[0], end[-1], seed=0)
-    first = [compared.low > 0, *(share <= FEW for share in left)]
-    word = "holds" if all(first) else "holds in part" if any(first) else "does not hold"
-    told = "; ".join(
-        f"s = {scale:g}: theory {np.degrees(theory.gap(angles.shape[-1], scale)):.1f}°, median gap "
-        f"at the end {found.mean():.1f}°, {share:.1f} % of the samples still within the theoretical"
-        for scale, found, share in zip(scales, end, left, strict=True)
-    )
+
+def remark(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> str:
+    """Return how the gaps relate to the theoretical ones."""
     ends = " and ".join(
         f"{found.mean() / np.degrees(theory.gap(angles.shape[-1], scale)):.1f}"
-        for scale, found in zip(scales, end, strict=True)
+        for scale, found in zip(scales, _final_gaps(angles, y, scales), strict=True)
     )
-    return Verdict(
-        word,
-        f"{told}. The gap at s = {scales[0]:g} is {compared.difference:.1f}° larger (95 %: "
-        f"{compared.low:.1f} to {compared.high:.1f}). The theoretical gap is one that samples "
-        f"leave, not where they stop: they end at {ends} times it.",
+    return (
+        "The theoretical gap is one that samples leave, not where they stop: they end at "
+        f"{ends} times it."
     )
+
+
+def _final_gaps(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> list[Floats]:
+    return [np.median(np.degrees(gaps(angles[-1, i], y)), -1) for i in range(len(scales))]
 
 
 def setup_of(cell: Cell) -> dict[str, str]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Cell, Finished, Result, Setting
-from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers.findings import verdict
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
 from softmargin.papers.statistics import corrected_resampled_t_test, holm, summary
 from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS
 from softmargin.papers.tabular.cross_validation import (
@@ -84,9 +85,7 @@ def conclude(setting: Setting, finished: Finished) -> Outcome:
             note=f"{size}. Best depth by the mean over runs; ± is over runs.",
         ),
     ]
-    found = verdict(depths, methods, accuracy)
-    if setting.scale == "smoke":
-        found = Verdict("path only", f"Too small to say anything: {size}.")
+    found = verdict(setting.scale, findings(depths, methods, accuracy), NOT_GIVEN)
     setup = described(ordered[0][0])
     setup["network"] = f"{depths[0]} to {depths[-1]}" + setup["network"].removeprefix(
         f"{depths[0]}"
@@ -131,6 +130,7 @@ def accuracy_table(
                 paper=PAPER_GUESS if in_words else None,
                 comparison=compared.get((d, m)),
                 adjusted=float(adjusted[d, m]) if (d, m) in adjusted else None,
+                baseline=(f"{depths[d]}", BASELINE) if (d, m) in compared else None,
             )
         )
     return ResultTable(
@@ -174,29 +174,28 @@ def chart(depths: Sequence[int], methods: Sequence[str], accuracy: Floats, size:
     )
 
 
-def verdict(depths: Sequence[int], methods: Sequence[str], accuracy: Floats) -> Verdict:
-    """Return whether ArcGrad loses the least, and whether the named methods end up guessing.
-
-    Both hold: holds. One of them, or one of the two ArcGrads alone loses the least: in part.
-    """
+def findings(depths: Sequence[int], methods: Sequence[str], accuracy: Floats) -> list[Finding]:
+    """Find whether each ArcGrad loses the least, and whether the named methods end up guessing."""
     lost = dict(zip(methods, lost_by_run(accuracy).mean(1), strict=True))
     at_end = dict(zip(methods, accuracy[-1].mean((1, 2)), strict=True))
-    others = min(value for name, value in lost.items() if name not in OURS)
-    least = [lost[name] < others for name in OURS]
-    guess = [at_end[name] <= NEAR_GUESS for name in GUESSING]
-    if all(least) and all(guess):
-        word = "holds"
-    else:
-        word = "holds in part" if any(least) or all(guess) else "does not hold"
-    in_order = sorted(lost, key=lambda name: lost[name])
-    told = ", ".join(f"{name} {lost[name]:.1f}" for name in in_order)
+    others = {name: value for name, value in lost.items() if name not in OURS}
+    least = min(others, key=lambda name: others[name])
+    found = [
+        Finding(
+            f"from its best depth to {depths[-1]} layers {name} loses {lost[name]:.1f} points, "
+            f"{least}, the best of the others, {others[least]:.1f}",
+            bool(lost[name] < others[least]),
+        )
+        for name in OURS
+    ]
     ends = ", ".join(f"{name} {at_end[name]:.1f} %" for name in GUESSING)
-    return Verdict(
-        word,
-        f"From its best depth to {depths[-1]} layers, a method loses, in points: {told}. At "
-        f"{depths[-1]} layers: {ends} (the paper: about 33 %). What is lost depends on width, "
-        "initial weights and epochs, which the paper does not give.",
-    )
+    guessing = all(at_end[name] <= NEAR_GUESS for name in GUESSING)
+    return [*found, Finding(f"at {depths[-1]} layers: {ends} (the paper: about 33 %)", guessing)]
+
+
+NOT_GIVEN = (
+    "What is lost depends on width, initial weights and epochs, which the paper does not give."
+)
 
 
 def _depth(cell: Cell) -> int:

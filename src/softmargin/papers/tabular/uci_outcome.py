@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from softmargin.papers.experiment import Finished, Setting
-from softmargin.papers.outcome import Outcome, Verdict
+from softmargin.papers.findings import verdict
+from softmargin.papers.outcome import Finding, Outcome
 from softmargin.papers.statistics import Comparison, wins
 from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS, PAPER_TABLE
 from softmargin.papers.tabular.cross_validation import described
@@ -37,32 +38,45 @@ def conclude(setting: Setting, finished: Finished) -> Outcome:
         plain_table(scores, scores.ece, "ECE on the test rows of a run together", "%", size),
     ]
     charts = list(rank_charts(scores, size))
-    outcome = verdict(scores, compared, adjusted)
-    if setting.scale == "smoke":
-        outcome = Verdict("path only", f"Too small to say anything: {size}.")
-    return Outcome(outcome, tables, charts, notes(scores), described(finished[0][0]))
+    told = remark(scores, compared, adjusted)
+    return Outcome(
+        verdict(setting.scale, findings(scores), told),
+        tables,
+        charts,
+        notes(scores),
+        described(finished[0][0]),
+    )
 
 
-def verdict(
-    scores: Scores, compared: dict[tuple[int, int], Comparison], adjusted: Floats
-) -> Verdict:
-    """Return whether the claimed method has the best average, and the most wins, of the seven."""
-    seven = scores.means[:, scores.seven]
+def findings(scores: Scores) -> list[Finding]:
+    """Find whether the claimed method has the best average, and the most wins, of the seven."""
     averages = scores.accuracy[:, scores.seven].mean((0, 2, 3))
-    counts = wins(seven)
+    counts = wins(scores.means[:, scores.seven])
     claimed = PAPER_METHODS.index(CLAIMED)
     best, most = int(np.nanargmax(averages)), int(counts.argmax())
-    first = [best == claimed, int((counts == counts[claimed]).sum()) == 1 and most == claimed]
+    alone = most == claimed and int((counts == counts[claimed]).sum()) == 1
+    return [
+        Finding(
+            f"on {len(scores.tables)} tables {CLAIMED} averages {averages[claimed]:.2f} % "
+            f"({BASELINE} {averages[0]:.2f} %, the best is {PAPER_METHODS[best]} with "
+            f"{averages[best]:.2f} %)",
+            best == claimed,
+        ),
+        Finding(
+            f"{CLAIMED} wins {counts[claimed]} tables (the most are {counts[most]} by "
+            f"{PAPER_METHODS[most]})",
+            alone,
+        ),
+    ]
+
+
+def remark(scores: Scores, compared: dict[tuple[int, int], Comparison], adjusted: Floats) -> str:
+    """Return how often the claimed method differs from plain softmax, and what may differ."""
     better, worse = signs(compared, adjusted, scores.methods.index(CLAIMED))
-    word = ("does not hold", "holds in part", "holds")[sum(first)]
-    sentence = (
-        f"On {len(scores.tables)} tables {CLAIMED} averages {averages[claimed]:.2f} % "
-        f"({BASELINE} {averages[0]:.2f} %, the best is {PAPER_METHODS[best]} with "
-        f"{averages[best]:.2f} %) and wins {counts[claimed]} (the most are {counts[most]} by "
-        f"{PAPER_METHODS[most]}); against {BASELINE} it is clearly better on {better} and clearly "
-        f"worse on {worse}. Network, optimiser and epochs are not in the paper and may differ."
+    return (
+        f"Against {BASELINE}, {CLAIMED} is clearly better on {better} and clearly worse on "
+        f"{worse}. Network, optimiser and epochs are not in the paper and may differ."
     )
-    return Verdict(word, sentence)
 
 
 def notes(scores: Scores) -> list[str]:

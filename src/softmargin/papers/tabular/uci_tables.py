@@ -38,6 +38,7 @@ def accuracy_table(
                     paper=_paper(scores, [table], method),
                     comparison=comparison,
                     adjusted=None if comparison is None else float(adjusted[table, method]),
+                    baseline=None if comparison is None else (scores.tables[table], BASELINE),
                 )
             )
     entries += _averages(scores, "Average", list(range(len(scores.tables))))

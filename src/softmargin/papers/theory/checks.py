@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softmargin.charts import Series
-from softmargin.papers.outcome import Verdict
+from softmargin.papers.outcome import Finding, Verdict
 
 Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class Check:
-    """Something that a figure shows, in words, and whether it does."""
-
-    says: str
-    true: bool
-
-
-def verdict_of(checks: Sequence[Check]) -> Verdict:
-    """Return "shown" where every check is true, otherwise say which are not.
+def verdict_of(checks: Sequence[Finding]) -> Verdict:
+    """Return "shown" where every check agrees: a figure of theory has nothing else to test.
 
     Example:
-        >>> verdict_of([Check("a rises", True), Check("b falls", False)])
-        Verdict(word='does not hold', sentence='It is not so that b falls.')
+        >>> verdict_of([Finding("a rises", True), Finding("b falls", False)]).word
+        'does not hold'
     """
-    wrong = [check.says for check in checks if not check.true]
-    if wrong:
-        return Verdict("does not hold", f"It is not so that {', nor that '.join(wrong)}.")
-    said = "; ".join(check.says for check in checks)
-    return Verdict("shown", f"Checked numerically, equalities to 1e-9: {said}.")
+    word = "shown" if all(each.agrees for each in checks) else "does not hold"
+    return Verdict(word, tuple(checks), "Checked numerically, equalities to 1e-9.")
 
 
-def agree(says: str, *pairs: tuple[ArrayLike, ArrayLike]) -> Check:
+def agree(says: str, *pairs: tuple[ArrayLike, ArrayLike]) -> Finding:
     """Check that arrays are equal within the tolerance; what is not finite equals nothing."""
     deviations = [np.abs(np.asarray(a) - np.asarray(b)) for a, b in pairs]
-    return Check(says, all(bool((each <= TOLERANCE).all()) for each in deviations))
+    return Finding(says, all(bool((each <= TOLERANCE).all()) for each in deviations))
 
 
 def crossing(

@@ -12,8 +12,8 @@ from torch import Tensor
 from softmargin import functional, theory
 from softmargin.charts import Chart
 from softmargin.papers.experiment import Finished, Setting
-from softmargin.papers.outcome import Entry, Outcome, ResultTable
-from softmargin.papers.theory.checks import Check, Floats, agree, crossing, curve, verdict_of
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
+from softmargin.papers.theory.checks import Floats, agree, crossing, curve, verdict_of
 
 BETAS = (10.0, 5.0, 2.0, 1.0, 0.5, 0.1, 0.01, 0.001)  # falling: the gradient rises
 CLASSES = 10
@@ -33,10 +33,10 @@ def by_confidence(setting: Setting, finished: Finished) -> Outcome:
     checks = [
         agree(AUTOGRAD, (measured, curves[:, 1:-1])),
         _falls(curves),
-        Check("it goes from 1 at p = 0 to 0 at p = 1", _has_ends(curves, 1.0, 0.0)),
+        Finding("it goes from 1 at p = 0 to 0 at p = 1", _has_ends(curves, 1.0, 0.0)),
         _ordered(curves[:, 1:-1]),
         agree("half of it is left at p = 1/(1 + β)", (halves, 1 / (1 + betas))),
-        Check("curves are convex for β > 1 and concave for β < 1", convex),
+        Finding("curves are convex for β > 1 and concave for β < 1", convex),
     ]
     # a small β lets go so late that an even grid would cut the corner off
     drawn = np.concatenate([np.linspace(0, 0.95, 96), 1 - np.geomspace(0.05, 1e-4, 50)[1:], [1.0]])
@@ -84,7 +84,7 @@ def by_logit(setting: Setting, finished: Finished) -> Outcome:
             (theory.confidence_path(halves, CLASSES), 1 / (1 + betas)),
             (halves, expected),
         ),
-        Check("that point is at a larger z the smaller β is", bool((np.diff(halves) > 0).all())),
+        Finding("that point is at a larger z the smaller β is", bool((np.diff(halves) > 0).all())),
     ]
     charts = _path_charts(z, curves, confidence)
     return Outcome(verdict_of(checks), [_half_table("z", halves, expected)], charts, (), SETUP)
@@ -113,13 +113,13 @@ def logits_of_path(z: Floats) -> Tensor:
     return torch.cat([first, (-first / (CLASSES - 1)).expand(-1, CLASSES - 1)], 1)
 
 
-def _falls(curves: Floats) -> Check:
-    return Check("every curve falls", bool((np.diff(curves, axis=1) < 0).all()))
+def _falls(curves: Floats) -> Finding:
+    return Finding("every curve falls", bool((np.diff(curves, axis=1) < 0).all()))
 
 
-def _ordered(curves: Floats) -> Check:
+def _ordered(curves: Floats) -> Finding:
     says = "a smaller β leaves more gradient everywhere between"
-    return Check(says, bool((np.diff(curves, axis=0) > 0).all()))
+    return Finding(says, bool((np.diff(curves, axis=0) > 0).all()))
 
 
 def _has_ends(curves: Floats, first: float, last: float) -> bool:

@@ -10,8 +10,8 @@ import torch
 from softmargin import functional, theory
 from softmargin.charts import Chart, Series
 from softmargin.papers.experiment import Finished, Setting
-from softmargin.papers.outcome import Entry, Outcome, ResultTable
-from softmargin.papers.theory.checks import Check, Floats, agree, crossing, curve, verdict_of
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
+from softmargin.papers.theory.checks import Floats, agree, crossing, curve, verdict_of
 
 LEVEL_CLASSES = (2, 10, 100)
 BIAS_CLASSES = (3, 10, 100)
@@ -37,18 +37,18 @@ def hinge_and_softplus(setting: Setting, finished: Finished) -> Outcome:
     losses.append((theory.hinge(xi + HINGE_BIAS), library_losses(xi, 10)[0]))
     checks = [
         agree("the curves agree with the library's hinge and cross-entropy of logits", *losses),
-        Check(
+        Finding(
             "softplus is above the hinge, most at ξ = 0, and there by log 2",
             bool((gap > 0).all() and gap.argmax() == 100 and math.isclose(gap[100], math.log(2))),
         ),
-        Check("softplus pulls everywhere, the hinge only above 0", _pulls(xi)),
+        Finding("softplus pulls everywhere, the hinge only above 0", _pulls(xi)),
         agree("ρ̂ is log(C − 1) where all wrong classes are level", (biases[:, 0], bounds)),
-        Check(
+        Finding(
             "ρ̂ falls towards 0 as one of them takes the lead",
             bool((np.diff(biases, axis=1) < 0).all() and (biases > 0).all()),
         ),
         agree("ρ̂ is the hinge's 1 at a lead of log((C − 2)/(e − 1))", (reach, expected)),
-        Check("with 3 classes ρ̂ is never 1", bool(biases[0].max() < HINGE_BIAS)),
+        Finding("with 3 classes ρ̂ is never 1", bool(biases[0].max() < HINGE_BIAS)),
     ]
     entries = [
         Entry(str(classes), "lead of the best wrong class", (float(found),))
@@ -77,11 +77,11 @@ def divergences(setting: Setting, finished: Finished) -> Outcome:
         agree("the curves agree with the library's divergence of three logits", (stacked, library)),
         agree("all are 0 at q = 1/2", (stacked[:, middle], 0.0)),
         agree("they are the same for q and 1 − q", (stacked, stacked[:, ::-1])),
-        Check("they rise on both sides of 1/2", falls),
+        Finding("they rise on both sides of 1/2", falls),
         agree("the symmetric one is the mean", (symmetric, (to_softmax + to_uniform) / 2)),
-        Check("D(u‖q) is above D(q‖u)", bool((to_softmax > to_uniform)[far].all())),
-        Check("it is nowhere less steep", bool((slopes[0] >= slopes[2] - 1e-12).all())),
-        Check("D(q‖u) stays below log 2, D(u‖q) has no bound", _is_bounded()),
+        Finding("D(u‖q) is above D(q‖u)", bool((to_softmax > to_uniform)[far].all())),
+        Finding("it is nowhere less steep", bool((slopes[0] >= slopes[2] - 1e-12).all())),
+        Finding("D(q‖u) stays below log 2, D(u‖q) has no bound", _is_bounded()),
     ]
     chart = Chart(
         "divergences",
