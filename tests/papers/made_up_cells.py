@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.papers.experiment import Cell, Finished, Result
+from softmargin.papers.core import Cell, Finished, Result
 
 Floats = NDArray[np.float64]
 TEST_SAMPLES = 40  # few: conclusions do not depend on how many there are

@@ -24,9 +24,8 @@ from typing import Any
 import made_up_cells
 import pytest
 
-from softmargin.papers.experiment import SCALES
+from softmargin.papers.core import SCALES, experiments
 from softmargin.papers.outcome import Entry, Outcome
-from softmargin.papers.registry import experiments
 
 GOLDEN = Path(__file__).parent / "golden"
 DIGITS = 9
@@ -85,7 +84,7 @@ def test_a_changed_number_in_a_long_series_is_found():
 def keys(scale: str) -> dict[str, list[str]]:
     """Return the keys of all cells of every experiment, in an order of their own."""
     return {
-        name: sorted(cell.key for cell in each.cells(each.setting(scale)))
+        name: sorted(cell.key for cell in each.cells(each.scope(scale)))
         for name, each in experiments().items()
     }
 
@@ -148,7 +147,7 @@ def facts(name: str) -> dict[str, Any]:
 def concluded(name: str, scale: str) -> Outcome:
     """Return what an experiment concludes from made-up results."""
     experiment = experiments()[name]
-    setting = experiment.setting(scale)
+    setting = experiment.scope(scale)
     return experiment.conclude(setting, made_up_cells.finished(experiment.cells(setting)))
 
 

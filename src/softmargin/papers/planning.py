@@ -12,7 +12,7 @@ import torch
 from softmargin.data.errors import MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 
 UNSPLIT = 0.9  # of data that come unsplit are trained on
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from softmargin._files import write_file
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.planning import is_for_gpu
 from softmargin.papers.ray_cluster import LOCAL, connected
 from softmargin.papers.running import Report, Tally, begin

@@ -10,7 +10,7 @@ from softmargin._files import UNFINISHED
 from softmargin.data.errors import DownloadError, MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
-from softmargin.papers.experiment import SCALES, Cell, Experiment, Setting
+from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.running import Report, Tally, run_cells
 from softmargin.papers.selecting import Wanted, select
@@ -29,18 +29,18 @@ Told = Callable[[Experiment, Outcome, Path], None]
 Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
 
 
-def plan(wanted: Sequence[Experiment], scale: str, seeds: int | None = None) -> dict[str, Setting]:
+def plan(wanted: Sequence[Experiment], scale: str, seeds: int | None = None) -> dict[str, Scope]:
     """Return the setting of every experiment by id, after checks that need no time."""
     settings = {}
     for experiment in wanted:
         if experiment.spread and seeds is not None:
             require_spread(seeds)
-        settings[experiment.id] = experiment.setting(scale, seeds if experiment.spread else None)
+        settings[experiment.id] = experiment.scope(scale, seeds if experiment.spread else None)
     return settings
 
 
 def chosen_cells(
-    wanted: Sequence[Experiment], settings: Mapping[str, Setting], only: Wanted | None = None
+    wanted: Sequence[Experiment], settings: Mapping[str, Scope], only: Wanted | None = None
 ) -> dict[str, list[Cell]]:
     """Return the cells of every experiment by id, those that ``only`` leaves."""
     cells = {each.id: list(each.cells(settings[each.id])) for each in wanted}
@@ -71,7 +71,7 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
         store.check(cell)
 
 
-def check_scale(out: Path, settings: Mapping[str, Setting]) -> None:
+def check_scale(out: Path, settings: Mapping[str, Scope]) -> None:
     """Refuse to replace results by those of a smaller scale."""
     for name, setting in settings.items():
         if not (out / name / NUMBERS).exists():
@@ -87,7 +87,7 @@ def check_scale(out: Path, settings: Mapping[str, Setting]) -> None:
 
 def reproduce(
     wanted: Sequence[Experiment],
-    settings: Mapping[str, Setting],
+    settings: Mapping[str, Scope],
     out: Path,
     *,
     only: Wanted | None = None,

@@ -9,7 +9,7 @@ from multiprocessing.connection import wait
 
 import torch
 
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.store import CellStore, is_full
 from softmargin.papers.workers import Worker
 

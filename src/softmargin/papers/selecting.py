@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 
 SHOWN = 12  # allowed words in a sentence
 Wanted = Mapping[str, Sequence[str]]

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from softmargin._files import UNFINISHED, DamagedFileError, write_file, write_json
-from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.core import Cell, Result, find_work
 from softmargin.papers.formats import read_format
-from softmargin.papers.work import find_work
 from softmargin.training.folder import RunFolder
 
 CELLS = ".cells"

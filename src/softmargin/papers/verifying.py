@@ -27,8 +27,7 @@ from softmargin.papers.consistency import (
     number_differences,
     page_differences,
 )
-from softmargin.papers.experiment import Array, Cell, Experiment, Result, Setting
-from softmargin.papers.registry import experiments
+from softmargin.papers.core import Array, Cell, Experiment, Result, Scope, experiments
 from softmargin.papers.scoring import scored_again
 from softmargin.papers.store import CellStore
 from softmargin.papers.write import NUMBERS, plain, read_numbers, read_result
@@ -116,8 +115,8 @@ def _stored_cells(meta: Mapping[str, Any], checked: Checked) -> list[Cell]:
     return expected
 
 
-def _setting(meta: Mapping[str, Any]) -> Setting:
-    return Setting(meta["scale"], tuple(meta["seeds"]))
+def _setting(meta: Mapping[str, Any]) -> Scope:
+    return Scope(meta["scale"], tuple(meta["seeds"]))
 
 
 def _check_cells(
@@ -172,7 +171,7 @@ def _test_labels(cell: Cell) -> Array | None:
 
 def _concluded_again(
     experiment: Experiment,
-    setting: Setting,
+    setting: Scope,
     finished: Sequence[tuple[Cell, Result]],
     stored: Mapping[str, Any],
 ) -> Iterator[str]:

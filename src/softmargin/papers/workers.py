@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from softmargin._warnings import plain_warnings
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.store import CellStore, is_full
 
 CONTEXT = multiprocessing.get_context("spawn")

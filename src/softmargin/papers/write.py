@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from softmargin._files import write_file, write_json
-from softmargin.papers.experiment import Cell, Experiment, Setting
+from softmargin.papers.core import Cell, Experiment, Scope
 from softmargin.papers.formats import read_format
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.pages import index_page, result_page
@@ -39,7 +39,7 @@ META = (
 
 def write_result(
     experiment: Experiment,
-    setting: Setting,
+    setting: Scope,
     outcome: Outcome,
     folder: Path,
     facts: Mapping[str, str] | None = None,
@@ -170,7 +170,7 @@ def _dumps(value: Any, indent: str) -> str:
     return f"{first}\n{inside}\n{indent}{last}"
 
 
-def _meta(experiment: Experiment, setting: Setting, facts: dict[str, str]) -> dict[str, Any]:
+def _meta(experiment: Experiment, setting: Scope, facts: dict[str, str]) -> dict[str, Any]:
     from softmargin import __version__
 
     command = f"softmargin reproduce run {experiment.id} --scale {setting.scale}"
@@ -249,7 +249,7 @@ def _filled(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _order(paper: str, name: str) -> tuple[int, list[str | int]]:
     """Order by paper, and gd-fig10 after gd-fig9."""
-    from softmargin.papers.registry import PAPERS
+    from softmargin.papers.core import PAPERS
 
     parts = re.split(r"(\d+)", name)
     return PAPERS.index(paper), [int(part) if part.isdigit() else part for part in parts]

@@ -1,6 +1,6 @@
 """The papers' experiments on images: CIFAR, SVHN, Tiny-ImageNet, ImageNet and Places."""
 
-from softmargin.papers.experiment import Experiment
+from softmargin.papers.core import Experiment
 from softmargin.papers.images import (
     ag_accuracy,
     ag_angles,

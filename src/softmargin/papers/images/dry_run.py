@@ -21,7 +21,7 @@ import torch
 from softmargin.data import Dataset, Provenance, Split
 from softmargin.data.registry import entry_of
 from softmargin.models import parameter_count
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.images.costs import SHAPES
 from softmargin.papers.images.tasks import ONE
 from softmargin.papers.images.training import training_config
