@@ -10,7 +10,7 @@ import numpy as np
 from softmargin.charts import Chart
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, shown
-from softmargin.papers.images import ag_numbers, desk, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.desk import COSINES, fewer
 from softmargin.papers.images.findings import RULE, Finding, compare, of_score, verdict
@@ -19,7 +19,6 @@ from softmargin.papers.images.runs import (
     ACCURACY,
     TOP_5,
     TRAINED,
-    Numbers,
     Runs,
     Score,
     compared_table,
@@ -29,6 +28,7 @@ from softmargin.papers.images.runs import (
 )
 from softmargin.papers.images.tasks import Plan, Task, each
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.printed import Printed, printed
 
 SEEDS = {"smoke": 2, "desk": 5, "paper": 5}
 AUGMENTED = replace(recipes.ARC_10_PLUS, beside="CIFAR-10, ResNet18, augmented")
@@ -47,7 +47,7 @@ class Table:
     """A table of accuracy: what is trained, and the paper's numbers for one or two scores."""
 
     plan: Plan
-    paper: tuple[tuple[Score, Numbers], ...]
+    paper: tuple[tuple[Score, Printed], ...]
     findings: Callable[[Runs, Score, Task], list[Finding]]
 
     def conclude(self, setting: Scope, finished: Finished) -> Outcome:
@@ -104,12 +104,12 @@ TABLE_4 = Table(
         each([desk.ARC_10_PLUS, desk.ARC_10], ARC_GRAD_METHODS),
         each([AUGMENTED, recipes.ARC_10], ARC_GRAD_METHODS),
     ),
-    ((ACCURACY, {**ag_numbers.TABLE_4, "90 epochs": ag_numbers.TABLE_4["CIFAR-10, ResNet18"]}),),
+    ((ACCURACY, {**printed("ag-tab4"), "90 epochs": printed("ag-tab4")["CIFAR-10, ResNet18"]}),),
     leads,
 )
 TABLE_5 = Table(
     Plan(each([desk.ARC_100], ARC_GRAD_METHODS), each([recipes.ARC_100_PLUS], ARC_GRAD_METHODS)),
-    ((ACCURACY, ag_numbers.TABLE_5_TOP_1), (TOP_5, ag_numbers.TABLE_5_TOP_5)),
+    tuple((score, printed("ag-tab5", score.title)) for score in (ACCURACY, TOP_5)),
     leads,
 )
 EPOCHS = (10, 20, 40, 90)
@@ -118,7 +118,7 @@ TABLE_7 = Table(
         each(desk.ARC_BY_EPOCHS, ARC_GRAD_METHODS),
         each([recipes.arc_epochs(epochs) for epochs in EPOCHS], ARC_GRAD_METHODS),
     ),
-    ((ACCURACY, ag_numbers.TABLE_7),),
+    ((ACCURACY, printed("ag-tab7")),),
     leads,
 )
 

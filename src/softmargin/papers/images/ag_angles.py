@@ -9,7 +9,7 @@ import numpy as np
 from softmargin.charts import Chart, Series
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, shown
-from softmargin.papers.images import ag_numbers, desk, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.ag_accuracy import DESK_RECIPE, RECIPE, SEEDS
 from softmargin.papers.images.charts import bars
 from softmargin.papers.images.findings import RULE, Finding, compare, verdict
@@ -26,6 +26,7 @@ from softmargin.papers.images.runs import (
 )
 from softmargin.papers.images.tasks import Plan
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.printed import printed
 
 TITLES = {
     "wc_intra": "centre to own weight (WC-Intra)",
@@ -49,7 +50,7 @@ def conclude_statistics(setting: Scope, finished: Finished) -> Outcome:
         for name, title in TITLES.items()
         for method in ARC_GRAD_METHODS
     }
-    paper = {title: ag_numbers.TABLE_6[name] for name, title in TITLES.items()}
+    paper = {title: printed("ag-tab6")[name] for name, title in TITLES.items()}
     table = compared_table(
         runs,
         ANGLE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softmargin.papers.core import Experiment, Finished, Scope
-from softmargin.papers.images import desk, gd_numbers, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.findings import RULE, Finding, of_score, verdict
 from softmargin.papers.images.methods import A_SOFTMAX, CENTER_LOSS, Method, betas, warm_up
@@ -14,13 +14,13 @@ from softmargin.papers.images.runs import (
     ACCURACY,
     TOP_5,
     TRAINED,
-    Numbers,
     Runs,
     Score,
     score_table,
 )
 from softmargin.papers.images.tasks import Plan, Task, each
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.printed import Printed, printed
 
 FIVE = betas(5, 2, 1, 0.1, 0.01)
 WARM, WARM_UP = warm_up(0.1, 1), warm_up(1, 5)
@@ -41,7 +41,7 @@ class Table:
 
     plan: Plan
     score: Score
-    paper: Numbers
+    paper: Printed
     prefers: dict[str, int]
 
     def conclude(self, setting: Scope, finished: Finished) -> Outcome:
@@ -89,28 +89,28 @@ TABLES = {
             ),
         ),
         ACCURACY,
-        gd_numbers.TABLE_2,
+        printed("gd-tab2"),
         {"SVHN": -1, "CIFAR-100": 1, "CIFAR-10": -1},
     ),
     "gd-v1-tab2": Table(
         _first(desk.CIFAR10, recipes.CIFAR10_PLAIN, WARM),
         ACCURACY,
-        gd_numbers.V1_TABLE_2,
+        printed("gd-v1-tab2"),
         {"CIFAR-10": -1},
     ),
     "gd-v1-tab3": Table(
-        _first(desk.SVHN, recipes.SVHN, WARM), ACCURACY, gd_numbers.V1_TABLE_3, {"SVHN": -1}
+        _first(desk.SVHN, recipes.SVHN, WARM), ACCURACY, printed("gd-v1-tab3"), {"SVHN": -1}
     ),
     "gd-v1-tab4": Table(
         _first(desk.CIFAR100, recipes.CIFAR100_PLAIN, WARM_UP),
         ACCURACY,
-        gd_numbers.V1_TABLE_4,
+        printed("gd-v1-tab4"),
         {"CIFAR-100": 1},
     ),
     "gd-v1-tab5": Table(
         _first(desk.CIFAR100, recipes.CIFAR100_PLAIN, WARM_UP),
         TOP_5,
-        gd_numbers.V1_TABLE_5,
+        printed("gd-v1-tab5"),
         {"CIFAR-100": 1},
     ),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from softmargin.charts import Chart
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, banded
-from softmargin.papers.images import desk, gd_numbers, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import bars
 from softmargin.papers.images.findings import RULE, Finding, compare, monotone, of_score, verdict
 from softmargin.papers.images.gd_accuracy import BASELINE, SEEDS, VGG
@@ -21,7 +21,6 @@ from softmargin.papers.images.runs import (
     MCE,
     TOP_5,
     TRAINED,
-    Numbers,
     Runs,
     Score,
     compared_table,
@@ -30,6 +29,7 @@ from softmargin.papers.images.runs import (
 )
 from softmargin.papers.images.tasks import Plan, Task, each
 from softmargin.papers.outcome import Outcome, ResultTable
+from softmargin.papers.printed import printed
 
 # --- Table 3
 
@@ -50,14 +50,13 @@ def conclude_scaling(setting: Scope, finished: Finished) -> Outcome:
     runs = Runs(setting, finished, PLAN_3)
     rows = [task for task in runs.tasks if len(runs.methods(task)) > 1]
     columns = {score.title: _with_scaling(runs, rows, score) for score in (ECE, MCE)}
-    paper = {"ECE": gd_numbers.TABLE_3_ECE, "MCE": gd_numbers.TABLE_3_MCE}
     tables = [
         compared_table(
             runs,
             score,
             columns[score.title],
             lambda key: (key[0], BASELINE),
-            {task.name: paper[score.title].get(task.beside, {}) for task in rows},
+            {task.name: printed("gd-tab3", score.title).get(task.beside, {}) for task in rows},
             "Over 10 bins of equal width.",
         )
         for score in (ECE, MCE)
@@ -103,8 +102,8 @@ def _scaling_findings(
 # --- Tables 4 to 6
 
 
-def _tables(runs: Runs, scores: Sequence[Score], paper: Mapping[str, Numbers]) -> list[ResultTable]:
-    return [score_table(runs, score, BASELINE, paper.get(score.title)) for score in scores]
+def _tables(runs: Runs, scores: Sequence[Score], name: str) -> list[ResultTable]:
+    return [score_table(runs, score, BASELINE, printed(name, score.title)) for score in scores]
 
 
 def _by_beta(runs: Runs, score: Score) -> Chart:
@@ -145,7 +144,7 @@ PLAN_6 = Plan(each([desk.TINY_WIDER], SIX), each([recipes.TINY_50], SIX))
 def conclude_large(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 4: CIFAR-100 with β up to 50."""
     runs = Runs(setting, finished, PLAN_4)
-    tables = _tables(runs, (ACCURACY, ECE, MCE, CONFIDENCE, TRAINED), gd_numbers.TABLE_4)
+    tables = _tables(runs, (ACCURACY, ECE, MCE, CONFIDENCE, TRAINED), "gd-tab4")
     charts = [_by_beta(runs, score) for score in (ACCURACY, ECE)]
     found = []
     for task in runs.tasks:
@@ -158,11 +157,9 @@ def conclude_large(setting: Scope, finished: Finished) -> Outcome:
     return Outcome(verdict(setting, found), tables, charts, [RULE], runs.setup)
 
 
-def _conclude_tiny(
-    plan: Plan, paper: Mapping[str, Numbers], setting: Scope, finished: Finished
-) -> Outcome:
+def _conclude_tiny(plan: Plan, name: str, setting: Scope, finished: Finished) -> Outcome:
     runs = Runs(setting, finished, plan)
-    tables = _tables(runs, (ACCURACY, TOP_5, TRAINED, ECE, MCE), paper)
+    tables = _tables(runs, (ACCURACY, TOP_5, TRAINED, ECE, MCE), name)
     (task,) = runs.tasks
     charts = [_by_beta(runs, score) for score in (ECE, TRAINED)]
     found = [
@@ -176,12 +173,12 @@ def _conclude_tiny(
 
 def conclude_34(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 5: Tiny-ImageNet with ResNet34."""
-    return _conclude_tiny(PLAN_5, gd_numbers.TABLE_5, setting, finished)
+    return _conclude_tiny(PLAN_5, "gd-tab5", setting, finished)
 
 
 def conclude_50(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 6: Tiny-ImageNet with ResNet50."""
-    return _conclude_tiny(PLAN_6, gd_numbers.TABLE_6, setting, finished)
+    return _conclude_tiny(PLAN_6, "gd-tab6", setting, finished)
 
 
 TINY_CLAIM = (

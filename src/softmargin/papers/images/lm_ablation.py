@@ -7,7 +7,7 @@ import numpy as np
 from softmargin.charts import Chart, Series
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, banded
-from softmargin.papers.images import desk, lm_numbers, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.findings import RULE, Finding, compare, verdict
 from softmargin.papers.images.methods import (
@@ -30,6 +30,7 @@ from softmargin.papers.images.runs import (
 )
 from softmargin.papers.images.tasks import Plan
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.printed import printed
 
 SEEDS = {"smoke": 2, "desk": 5, "paper": 3}
 OURS = regularized(0.3)
@@ -44,7 +45,8 @@ DEVIATIONS = words.deviations(
 
 # --- Table 1
 
-ALL = tuple(regularized(lam, d) for d in DIVERGENCES for lam in lm_numbers.LAMBDAS)
+LAMBDAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+ALL = tuple(regularized(lam, d) for d in DIVERGENCES for lam in LAMBDAS)
 PLAN_1 = Plan(
     [(desk.ABLATION, (SOFTMAX, *desk.ALL_DIVERGENCES))], [(recipes.ABLATION, (SOFTMAX, *ALL))]
 )
@@ -54,15 +56,15 @@ def conclude_divergences(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates by divergence and λ, and whether all of them help."""
     runs = Runs(setting, finished, PLAN_1)
     (task,) = runs.tasks
-    lambdas = desk.LAMBDAS if setting.scale != "paper" else lm_numbers.LAMBDAS
+    lambdas = desk.LAMBDAS if setting.scale != "paper" else LAMBDAS
     base = ERROR.of(runs, task, SOFTMAX)
     values = {
         (row, f"λ = {lam:g}"): ERROR.of(runs, task, regularized(lam, row)) if lam else base
         for row in DIVERGENCES
         for lam in (0.0, *lambdas)
     }
-    plain = {"λ = 0": lm_numbers.TABLE_2["softmax"]}
-    paper = {row: {**plain, **pairs} for row, pairs in lm_numbers.TABLE_1.items()}
+    plain = {"λ = 0": printed("lm-tab2")[SOFTMAX.name]["error rate"]}
+    paper = {row: {**plain, **pairs} for row, pairs in printed("lm-tab1").items()}
     table = compared_table(
         runs,
         ERROR,
@@ -122,13 +124,12 @@ def conclude_related(setting: Scope, finished: Finished) -> Outcome:
     runs = Runs(setting, finished, PLAN_2)
     (task,) = runs.tasks
     values = {(method.name, "error rate"): ERROR.of(runs, task, method) for method in RELATED}
-    paper = {name: {"error rate": pair} for name, pair in lm_numbers.TABLE_2.items()}
     table = compared_table(
         runs,
         ERROR,
         values,
         lambda key: (SOFTMAX.name, key[1]),
-        {} if setting.scale == "smoke" else paper,
+        {} if setting.scale == "smoke" else printed("lm-tab2"),
         "Differences are against plain softmax.",
     )
     found = [

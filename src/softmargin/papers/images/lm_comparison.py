@@ -7,7 +7,7 @@ import numpy as np
 from softmargin.charts import Chart
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats
-from softmargin.papers.images import desk, lm_numbers, recipes, words
+from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.desk import MARGINS, fewer, polluted
 from softmargin.papers.images.findings import RULE, compare, of_score, verdict
@@ -33,17 +33,20 @@ from softmargin.papers.images.runs import (
 )
 from softmargin.papers.images.tasks import Plan
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.printed import printed
 
 # --- Table 3
 
+FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5)
+POLLUTED = (0.1, 0.2, 0.3, 0.4, 0.5)
 PLAN_3 = Plan(
     [(desk.DEGENERATE, desk.DEGENERATE.methods)],
     [
         (
             recipes.ABLATION,
             (
-                *(fewer(method, share) for share in lm_numbers.FRACTIONS for method in MARGINS),
-                *(polluted(method, share) for share in lm_numbers.POLLUTED for method in MARGINS),
+                *(fewer(method, share) for share in FRACTIONS for method in MARGINS),
+                *(polluted(method, share) for share in POLLUTED for method in MARGINS),
             ),
         )
     ],
@@ -64,7 +67,7 @@ def conclude_degenerate(setting: Scope, finished: Finished) -> Outcome:
         ERROR,
         values,
         lambda key: (SOFTMAX.name, key[1]),
-        {} if setting.scale == "smoke" else lm_numbers.TABLE_3,
+        {} if setting.scale == "smoke" else printed("lm-tab3"),
         "Differences are against plain softmax in the same column.",
     )
     strongest = MARGINS[-1].name
@@ -119,7 +122,7 @@ RECIPES = (
 
 def _printed(row: str) -> tuple[Method, ...]:
     """Return the methods that the paper has in a row."""
-    return tuple(method for method in (*SIX, BOTH) if method.name in lm_numbers.TABLE_4[row])
+    return tuple(method for method in (*SIX, BOTH) if method.name in printed("lm-tab4")[row])
 
 
 PLAN_4 = Plan(
@@ -129,20 +132,15 @@ PLAN_4 = Plan(
         for task in (recipes.WIDE_10, recipes.WIDE_SVHN, *recipes.IMAGENET, recipes.PLACES)
     ],
 )
-BESIDE = {
-    row: {
-        name: (mean, sds[name]) if (sds := lm_numbers.TABLE_4_SD.get(row, {})) else mean
-        for name, mean in means.items()
-    }
-    for row, means in lm_numbers.TABLE_4.items()
-}
 
 
 def conclude_methods(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates of large-margin methods, and whether the paper's order is seen."""
     runs = Runs(setting, finished, PLAN_4)
     tables = [
-        score_table(runs, ERROR, SOFTMAX.name, BESIDE, note="Differences are against softmax."),
+        score_table(
+            runs, ERROR, SOFTMAX.name, printed("lm-tab4"), note="Differences are against softmax."
+        ),
         score_table(runs, TRAINED, SOFTMAX.name),
     ]
     judged = ((OURS.name, -1), (MODIFIED.name, -1), (HINGE.name, 1), (BOTH.name, -1))

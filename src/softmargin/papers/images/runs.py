@@ -14,12 +14,9 @@ from softmargin.papers.findings import Floats, adjusted, against, banded
 from softmargin.papers.images.methods import Method
 from softmargin.papers.images.tasks import Grid, Plan, Task
 from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.printed import Printed
 
 Key = tuple[str, str]
-Numbers = Mapping[str, Mapping[str, float]]
-"""A paper's table: by row, then by column."""
-Beside = Mapping[str, Mapping[str, float | tuple[float, float]]]
-"""The same with standard deviations, where a paper has them: a mean, or a mean and an sd."""
 
 
 class Runs:
@@ -130,7 +127,7 @@ def score_table(
     runs: Runs,
     score: Score,
     baseline: str | None,
-    paper: Beside | None = None,
+    paper: Printed | None = None,
     *,
     columns: Callable[[Task], Sequence[Method]] | None = None,
     note: str = "",
@@ -151,7 +148,7 @@ def compared_table(
     score: Score,
     values: Mapping[Key, Floats],
     baseline: Callable[[Key], Key],
-    paper: Beside,
+    paper: Printed,
     note: str = "",
     title: str = "",
 ) -> ResultTable:

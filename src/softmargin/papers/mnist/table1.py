@@ -22,18 +22,13 @@ from softmargin.papers.mnist.cells import (
 from softmargin.papers.mnist.findings import RULE, compare, monotone
 from softmargin.papers.mnist.seeds import ByVariant, Seeds, compared_entries
 from softmargin.papers.outcome import Finding, Outcome, ResultTable
+from softmargin.papers.printed import printed_means
 
 INTERVALS = ("p ≤ 0.2", "0.2 < p ≤ 0.4", "0.4 < p ≤ 0.6", "0.6 < p ≤ 0.8", "0.8 < p")
 LOW, HIGH = INTERVALS[0], INTERVALS[-1]
 
-PAPER: Mapping[str, tuple[int, ...]] = {
-    "1": (903, 454, 528, 1291, 56824),
-    "0.5": (828, 206, 245, 484, 58237),
-    "0.1": (1105, 119, 132, 191, 58453),
-    "0.01": (1325, 91, 92, 100, 58392),
-    "0.001": (2375, 142, 116, 193, 57174),
-}
-"""The counts as printed, by β; every row sums to 60,000."""
+PRINTED = printed_means("gd-tab1")  # counts; every row sums to 60,000
+BETAS = ("1", "0.5", "0.1", "0.01", "0.001")  # those of the paper's table
 
 CLAIM = (
     "The smaller β is, the more training samples are given up at a confidence of at most 0.2, "
@@ -56,7 +51,7 @@ DEVIATION = (
 
 def cells(setting: Scope) -> list[Cell]:
     """Return the whole trainings, and their first epochs again with counts for every epoch."""
-    return [*confidence_cells(setting), *early_cells(setting, tuple(PAPER))]
+    return [*confidence_cells(setting), *early_cells(setting, BETAS)]
 
 
 def conclude(setting: Scope, finished: Finished) -> Outcome:
@@ -65,7 +60,7 @@ def conclude(setting: Scope, finished: Finished) -> Outcome:
     whole = [each for each in finished if each[0].config["epochs"] == longest]
     early = [each for each in finished if each[0].config["epochs"] != longest]
     seeds = Seeds(setting, whole)
-    ours = seeds.present(tuple(PAPER))
+    ours = seeds.present(BETAS)
     counts = _counts(seeds, ours, "histogram")
     tables = [
         _table(seeds, ours, "histogram", "Training samples by final confidence"),
@@ -88,7 +83,8 @@ def _early(seeds: Seeds) -> tuple[ResultTable, str]:
     The epoch is chosen by β = 1 alone, by its mean number of samples above 0.8.
     """
     above = seeds.arrays(BASELINE, "histograms")[:, :, -1].mean(0)
-    epoch = int(np.abs(above - PAPER[BASELINE][-1]).argmin())
+    paper_above = PRINTED[label(BASELINE)][HIGH]
+    epoch = int(np.abs(above - paper_above).argmin())
     rows = {variant: seeds.arrays(variant, "histograms")[:, epoch] for variant in seeds.variants}
     counts = {
         interval: {variant: rows[variant][:, place] for variant in rows}
@@ -101,7 +97,7 @@ def _early(seeds: Seeds) -> tuple[ResultTable, str]:
         digits=0,
         row_heading="trained with",
         note=f"{seeds.note}: every sample as training met it in epoch {epoch + 1}, in which β = 1 "
-        f"has about as many above 0.8 as in the paper, {PAPER[BASELINE][-1]:,}.",
+        f"has about as many above 0.8 as in the paper, {paper_above:,.0f}.",
     )
     found = _findings(counts, list(rows))
     agree = sum(bool(each.agrees) for each in found)
@@ -117,8 +113,8 @@ def _early(seeds: Seeds) -> tuple[ResultTable, str]:
 def _paper(variants: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the paper's counts by interval and variant."""
     return {
-        interval: {variant: float(PAPER[variant][place]) for variant in variants}
-        for place, interval in enumerate(INTERVALS)
+        interval: {variant: PRINTED[label(variant)][interval] for variant in variants}
+        for interval in INTERVALS
     }
 
 
@@ -147,7 +143,7 @@ def _table(seeds: Seeds, variants: Sequence[str], name: str, title: str) -> Resu
 
 def _others(seeds: Seeds) -> ResultTable:
     """Return the counts of what the paper's table leaves out."""
-    rest = [variant for variant in seeds.variants if variant not in PAPER]
+    rest = [variant for variant in seeds.variants if variant not in BETAS]
     counts = _counts(seeds, [BASELINE, *rest], "histogram")
     return ResultTable(
         "Further β and warm-ups, which the paper's table does not have",

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from softmargin import theory
 from softmargin.charts import Chart, Series
 from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.printed import printed_means
 
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 SPECIES = ("setosa", "versicolor", "virginica")
-PAPER_GAPS = {1.0: 84.0, 40.0: 2.0}  # degrees
 CURVE = 81  # points of a theoretical curve
 
 
@@ -95,7 +95,7 @@ def gap_table(
     entries = []
     for i, scale in enumerate(scales):
         row, expected = f"s = {scale:g}", float(np.degrees(theory.gap(classes, scale)))
-        paper = PAPER_GAPS.get(scale)
+        paper = printed_means("ag-fig1").get(row, {}).get("theoretical")
         entries.append(Entry(row, "theoretical", (round(expected, 4),), paper=paper))
         for k, phase in enumerate(phases):
             found = np.median(np.degrees(gaps(angles[k, i], y)), -1)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from softmargin.charts import Chart, Series
 from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.printed import printed, printed_means
 from softmargin.papers.statistics import (
     Comparison,
     average_ranks,
@@ -17,7 +18,7 @@ from softmargin.papers.statistics import (
     friedman,
     wins,
 )
-from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS, PAPER_TABLE, PAPER_WINS
+from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS, PAPER_TABLE
 from softmargin.papers.tabular.uci_scores import BASELINE, LEVEL, Floats, Scores, signs
 
 
@@ -74,8 +75,8 @@ def _paper(scores: Scores, tables: Sequence[int], method: int) -> float | None:
     name = scores.methods[method]
     if name not in PAPER_METHODS:
         return None
-    printed = {row.name: row.mean[PAPER_METHODS.index(name)] for row in PAPER_TABLE}
-    return round(float(np.mean([printed[scores.tables[table]] for table in tables])), 2)
+    table_1 = printed_means("ag-tab1")
+    return round(float(np.mean([table_1[scores.tables[table]][name] for table in tables])), 2)
 
 
 def against_baseline(
@@ -107,14 +108,15 @@ def wins_table(scores: Scores, size: str) -> ResultTable:
         for ties, words in (("first", "a tie counts for the first"), ("each", "for each tied")):
             counts = wins(scores.means[:, places], ties=ties)
             as_paper = which == "seven" and ties == "first" and complete
+            won = printed_means("ag-tab1")["Wins"] if as_paper else {}
             entries += [
                 Entry(
                     f"{which} methods, {words}",
                     scores.methods[place],
                     (float(count),),
-                    paper=float(PAPER_WINS[column]) if as_paper else None,
+                    paper=won.get(scores.methods[place]),
                 )
-                for column, (place, count) in enumerate(zip(places, counts, strict=True))
+                for place, count in zip(places, counts, strict=True)
             ]
     return ResultTable(
         "Wins: data sets with the highest mean accuracy",
@@ -129,13 +131,12 @@ def wins_table(scores: Scores, size: str) -> ResultTable:
 
 def spread_table(scores: Scores, size: str) -> ResultTable:
     """Return the standard deviation over single folds, which is what the paper's ± looks like."""
-    rows = {row.name: row for row in PAPER_TABLE}
     entries = []
     for table, method in np.ndindex(scores.means.shape):
         folds, name = scores.accuracy[table, method], scores.methods[method]
         if np.isfinite(folds).all():
-            printed = rows[scores.tables[table]].sd
-            paper = printed[PAPER_METHODS.index(name)] if name in PAPER_METHODS else None
+            pair = printed("ag-tab1")[scores.tables[table]].get(name)
+            paper = pair[1] if isinstance(pair, tuple) else None
             value = round(float(folds.std(ddof=1)), 4)
             entries.append(Entry(scores.tables[table], name, (value,), paper=paper))
     return ResultTable(
