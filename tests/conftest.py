@@ -1,6 +1,7 @@
 """Shared set-up: one thread, a fixed seed before every test."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ def pytest_configure() -> None:
     _avoid_unusable_instructions()
     torch.set_num_threads(1)  # two threads that fight over small tensors are slower than one
     os.environ.pop("COLUMNS", None)  # the width of a runner's terminal is not what is tested
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell leaves it to background jobs
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _avoid_unusable_instructions() -> None:

@@ -138,7 +138,7 @@ def outcome(place=0, charts=None, rows=SETS, sentence=None):
         makers = curves, bars, reliability, cloud, histogram, ranks, log_lines, named_points
         charts = [maker(rng) for maker in makers]
     setup = {"data": "made up", "network": "784-50-20-10", "optimiser": "SGD, momentum 0.9"}
-    verdict = Verdict(words[place % 4], sentence)
+    verdict = Verdict(words[place % 4], remark=sentence)
     return Outcome(verdict, [table(rng, rows)], charts, ["Nothing was tuned."], setup)
 
 

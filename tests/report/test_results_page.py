@@ -20,8 +20,8 @@ import made_up_results as made_up
 
 from softmargin.charts import Chart, Series
 from softmargin.cli import main
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, Verdict
 from softmargin.papers.core import experiments, find
-from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 from softmargin.papers.statistics import Comparison, paired_bootstrap
 from softmargin.report.result_charts import drawing
 from softmargin.report.result_tables import table_view
@@ -97,7 +97,9 @@ def test_texts_of_results_cannot_become_markup(tmp_path):
     chart = Chart("evil", EVIL, "line", EVIL, EVIL, series, note=EVIL)
     entries = [Entry(EVIL, EVIL, (1.0, 2.0)), Entry(EVIL, "b", (1.0, 2.0))]
     table = ResultTable(EVIL, EVIL, entries, note=EVIL, row_heading=EVIL)
-    outcome = Outcome(Verdict(EVIL, EVIL), [table], [chart], [EVIL], {EVIL: EVIL})
+    outcome = Outcome(
+        Verdict(EVIL, [Finding(EVIL, True)], EVIL), [table], [chart], [EVIL], {EVIL: EVIL}
+    )
     texts = {"title": EVIL, "where": EVIL, "claim": EVIL, "deviations": {"desk": EVIL}}
     made_up.write_made_up(tmp_path, "x-1", outcome, **texts)
     page = results_page(tmp_path)
@@ -312,8 +314,9 @@ def test_too_few_seeds_for_significance_are_said(seeds, said):
 
 
 def test_a_claim_of_ours_and_the_parts_of_a_verdict(tmp_path):
-    sentence = "At this scale. As claimed, a is 1; b is 2; left open, c is 3."
-    found = replace(made_up.outcome(0), charts=[], verdict=Verdict("holds in part", sentence))
+    parts = [Finding("a is 1", True), Finding("b is 2", True), Finding("c is 3.", None)]
+    verdict = Verdict("holds in part", parts, "At this scale.")
+    found = replace(made_up.outcome(0), charts=[], verdict=verdict)
     made_up.write_made_up(tmp_path, "x-1", found, paper="SM", title="β beside others")
     page = results_page(tmp_path)
     assert "Our claim" in page

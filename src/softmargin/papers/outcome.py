@@ -142,8 +142,8 @@ class Outcome:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {
-            "verdict": dataclasses.asdict(self.verdict),
-            "tables": [dataclasses.asdict(table) for table in self.tables],
+            "verdict": _listed(dataclasses.asdict(self.verdict)),
+            "tables": [_listed(dataclasses.asdict(table)) for table in self.tables],
             "charts": [chart.as_dict() for chart in self.charts],
             "notes": list(self.notes),
             "setup": dict(self.setup),
@@ -160,6 +160,13 @@ class Outcome:
         said = values["verdict"]
         verdict = Verdict(**{**said, "findings": [Finding(**each) for each in said["findings"]]})
         return cls(verdict, tables, charts, values["notes"], values["setup"])
+
+
+def _listed(value: Any) -> Any:
+    """Return nested values with lists for tuples, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _entry(values: Mapping[str, Any]) -> Entry:
