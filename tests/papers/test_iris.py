@@ -14,13 +14,14 @@ pytest.importorskip("sklearn")
 from softmargin.data import load_table
 from softmargin.diagnostics import intra_class_angles
 from softmargin.papers.core import Cell, Result
+from softmargin.papers.cross_validation import configured, cross_validate, train_angles
+from softmargin.papers.iris import gaps, gradients, inside
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS
-from softmargin.papers.tabular.cross_validation import TRAINING, configured
-from softmargin.papers.tabular.iris import EXPERIMENTS, train_angles, train_depths
-from softmargin.papers.tabular.iris_gaps import gaps, gradients, inside
+from softmargin.papers.tables import EXPERIMENTS as OF_TABLES
+from softmargin.papers.tables import PAPER_METHODS, TRAINING
 from softmargin.training.ensemble import Fold, train_together
 
+EXPERIMENTS = OF_TABLES[1:]
 FIG1, FIG2 = EXPERIMENTS
 NAMES = list(PAPER_METHODS)
 
@@ -39,7 +40,7 @@ def depths(tmp_path_factory):
     cells = FIG2.cells(FIG2.scope("smoke"))
     folders = [tmp_path_factory.mktemp("depth") for _ in cells]
     return [
-        (cell, train_depths(cell.config, folder, nothing, threads=1))
+        (cell, cross_validate(cell.config, folder, nothing, threads=1))
         for cell, folder in zip(cells, folders, strict=True)
     ]
 

@@ -13,13 +13,16 @@ pytest.importorskip("scipy")
 from scipy.special import expit
 
 from softmargin import functional, theory
-from softmargin.papers.core import SCALES
+from softmargin.papers.core import SCALES, find_work
 from softmargin.papers.outcome import Finding
-from softmargin.papers.theory import EXPERIMENTS
-from softmargin.papers.theory import gradients as theory_gradients
-from softmargin.papers.theory import margins as theory_margins
-from softmargin.papers.theory.checks import agree, crossing, verdict_of
-from softmargin.papers.core import find_work
+from softmargin.papers.theory import BETAS, EXPERIMENTS
+from softmargin.papers.theory_figures import (
+    agree,
+    crossing,
+    embedded_biases,
+    library_losses,
+    verdict_of,
+)
 from softmargin.report.draw import draw
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
@@ -65,7 +68,7 @@ def test_all_scales_are_one_cell_without_work_and_the_same(name, tmp_path):
 
 
 def test_cells_of_different_figures_are_different():
-    cells = [e.cells(e.setting("desk"))[0] for e in EXPERIMENTS]
+    cells = [e.cells(e.scope("desk"))[0] for e in EXPERIMENTS]
     assert len({cell.key for cell in cells}) == 4
 
 
@@ -78,7 +81,7 @@ def test_charts_can_be_drawn_and_stored(name):
         draw(chart)
 
 
-@pytest.mark.parametrize("beta", theory_gradients.BETAS)
+@pytest.mark.parametrize("beta", BETAS)
 def test_gradient_by_confidence_is_the_quotient(beta):
     p, y = curves("gd-fig2", "gradient-by-confidence")[f"β = {beta:g}"]
     assert p[0] == 0
@@ -87,7 +90,7 @@ def test_gradient_by_confidence_is_the_quotient(beta):
     np.testing.assert_allclose(y, (1 - p) / (1 + (beta - 1) * p), rtol=1e-9)
 
 
-@pytest.mark.parametrize("beta", theory_gradients.BETAS)
+@pytest.mark.parametrize("beta", BETAS)
 def test_gradient_by_logit_is_a_shifted_sigmoid(beta):
     z, y = curves("gd-fig7", "gradient-by-logit")[f"β = {beta:g}"]
     p = np.exp(z) / (np.exp(z) + 9 * np.exp(-z / 9))
@@ -207,7 +210,7 @@ def test_crossing_finds_the_value():
 
 
 def test_margin_helpers_are_what_they_say():
-    hinge, entropy = theory_margins.library_losses(np.array([-0.5]), 3)
+    hinge, entropy = library_losses(np.array([-0.5]), 3)
     assert hinge[0] == pytest.approx(0.5)
     assert entropy[0] == pytest.approx(math.log1p(2 * math.exp(-0.5)))
-    assert theory_margins.embedded_biases(np.array([0.0]), 5)[0] == pytest.approx(math.log(4))
+    assert embedded_biases(np.array([0.0]), 5)[0] == pytest.approx(math.log(4))

@@ -15,22 +15,23 @@ from scipy import stats
 
 from softmargin.data import Provenance, Split, load_table
 from softmargin.data.table import as_table
+from softmargin.papers import choice, cross_validation
 from softmargin.papers.core import Cell, Result
+from softmargin.papers.cross_validation import (
+    compare_methods,
+    configured,
+    cross_validate,
+    folds_of,
+)
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.printed import printed, printed_means
 from softmargin.papers.statistics import holm
-from softmargin.papers.tabular import choice, cross_validation
-from softmargin.papers.tabular.arcgrad_table import (
-    PAPER_METHODS,
-    PAPER_TABLE,
-)
-from softmargin.papers.tabular.cross_validation import METHODS, TRAINING, configured, folds_of
-from softmargin.papers.tabular.uci import EXPERIMENTS, train_table
-from softmargin.papers.tabular.uci_scores import Scores, comparisons, signs
+from softmargin.papers.tables import EXPERIMENTS, METHODS, PAPER_METHODS, TRAINING, UCI_TABLES
+from softmargin.papers.uci import Scores, signs
 from softmargin.training.ensemble import train_together
 from softmargin.training.ensemble.members import make_parts
 
-(EXPERIMENT,) = EXPERIMENTS
+EXPERIMENT = EXPERIMENTS[0]
 SMOKE = EXPERIMENT.scope("smoke")
 DESK = EXPERIMENT.scope("desk")
 NAMES = [method["name"] for method in METHODS]
@@ -53,7 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(cell, folder):
-    return train_table(cell.config, folder, nothing, threads=1)
+    return cross_validate(cell.config, folder, nothing, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def entry(table, row, column):
     return found
 
 
-def made_up(gain=None, tables=PAPER_TABLE, runs=3, folds=4, seed=0):
+def made_up(gain=None, tables=UCI_TABLES, runs=3, folds=4, seed=0):
     """Return results as cells would give them, with more accuracy for some methods."""
     rng = np.random.default_rng(seed)
     finished = []
@@ -92,13 +93,13 @@ def two_classes():
 
 class TestPaper:
     def test_every_line_is_whole(self):
-        for row in PAPER_TABLE:
+        for row in UCI_TABLES:
             assert tuple(printed("ag-tab1")[row.name]) == PAPER_METHODS
         assert tuple(NAMES[:7]) == PAPER_METHODS
 
     def test_adacos_guesses_on_two_classes(self):
         # the paper's numbers are those of a scale of 0, which is why this library refuses it
-        for row in PAPER_TABLE:
+        for row in UCI_TABLES:
             accuracy = printed_means("ag-tab1")[row.name]["AdaCos"]
             assert (row.classes == 2) == (45 < accuracy < 54)
 
@@ -107,7 +108,7 @@ class TestCells:
     def test_desk_is_the_papers_size(self):
         cells = EXPERIMENT.cells(DESK)
         assert len(cells) == len({cell.key for cell in cells}) == 15
-        for cell, row in zip(cells, PAPER_TABLE, strict=True):
+        for cell, row in zip(cells, UCI_TABLES, strict=True):
             assert cell.needs == (row.data,)
             assert cell.config["runs"] == list(range(10))
             assert (cell.config["folds"], len(cell.config["methods"])) == (10, 10)
@@ -122,7 +123,7 @@ class TestCells:
 
     @pytest.mark.data
     def test_tables_are_the_papers(self):
-        for row in PAPER_TABLE:
+        for row in UCI_TABLES:
             table = cross_validation.read_table(row.data, row.without)
             assert (len(table.whole), table.num_classes) == (row.rows, row.classes)
 
@@ -180,7 +181,7 @@ class TestTraining:
 
     def test_the_same_folder_trains_nothing_again(self, cell, folder, result):
         told = []
-        again = train_table(cell.config, folder, told.append, threads=1)
+        again = cross_validate(cell.config, folder, told.append, threads=1)
         for name, values in result.arrays.items():
             np.testing.assert_array_equal(again.arrays[name], values)
         assert told[-1] == 1.0
@@ -188,7 +189,7 @@ class TestTraining:
 
     def test_adacos_is_absent_for_two_classes(self, cell, tmp_path, monkeypatch):
         monkeypatch.setattr(cross_validation, "read_table", lambda name, without: two_classes())
-        found = train_table(cell.config, tmp_path, nothing, threads=1)
+        found = cross_validate(cell.config, tmp_path, nothing, threads=1)
         absent = NAMES.index("AdaCos")
         for values in found.arrays.values():
             assert np.isnan(values[absent]).all()
@@ -284,7 +285,7 @@ class TestConclusion:
     def test_clear_differences_are_counted(self):
         finished = made_up({"ArcFace": 0.2, "Center": -0.2})
         scores = Scores.of(finished)
-        compared, adjusted = comparisons(scores)
+        compared, adjusted = compare_methods(scores.accuracy, NAMES.index("Soft"))
         assert len(compared) == 15 * 9 - 6
         assert signs(compared, adjusted, NAMES.index("ArcFace")) == (15, 0)
         assert signs(compared, adjusted, NAMES.index("Center")) == (0, 15)
@@ -302,7 +303,7 @@ class TestChoice:
     def test_no_test_row_is_used(self):
         y = load_table("iris").whole.y
         for run in range(3):
-            fold = choice.validation_fold(PAPER_TABLE[0], run)
+            fold = choice.validation_fold(UCI_TABLES[0], run)
             test = set(folds_of(y, choice.FOLDS, run)[0].test.tolist())
             train, held_out = set(fold.train.tolist()), set(fold.test.tolist())
             assert not train & held_out

@@ -20,8 +20,8 @@ import made_up_results as made_up
 
 from softmargin.charts import Chart, Series
 from softmargin.cli import main
-from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, Verdict
 from softmargin.papers.core import experiments, find
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, Verdict
 from softmargin.papers.statistics import Comparison, paired_bootstrap
 from softmargin.report.result_charts import drawing
 from softmargin.report.result_tables import table_view

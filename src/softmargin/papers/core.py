@@ -132,9 +132,9 @@ WORK = {
     "mnist": "softmargin.papers.mnist:train_seed",
     "train": "softmargin.papers.images:train_one",
     "together": "softmargin.papers.images:train_many",
-    "table": "softmargin.papers.tabular.uci:train_table",
-    "depths": "softmargin.papers.tabular.iris:train_depths",
-    "angles": "softmargin.papers.tabular.iris:train_angles",
+    "table": "softmargin.papers.cross_validation:cross_validate",
+    "depths": "softmargin.papers.cross_validation:cross_validate",
+    "angles": "softmargin.papers.cross_validation:train_angles",
 }
 
 
@@ -145,6 +145,15 @@ def find_work(name: str) -> Work:
     return work
 
 
+def deferred(path: str) -> Callable[..., Any]:
+    """Return a function that imports another, such as ``"package.module:function"``, when called.
+
+    So the list of experiments needs nothing of what they compute with.
+    """
+    module, _, function = path.partition(":")
+    return lambda *args: getattr(import_module(module), function)(*args)
+
+
 def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
     """Do nothing: for figures that are theory alone."""
     return Result()
@@ -152,7 +161,7 @@ def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Resu
 
 # --- all experiments
 
-MODULES = ("theory", "mnist", "images", "tabular")  # each has a tuple EXPERIMENTS
+MODULES = ("theory", "mnist", "images", "tables")  # each has a tuple EXPERIMENTS
 
 
 def experiments() -> dict[str, Experiment]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,6 +160,11 @@ class Outcome:
         said = values["verdict"]
         verdict = Verdict(**{**said, "findings": [Finding(**each) for each in said["findings"]]})
         return cls(verdict, tables, charts, values["notes"], values["setup"])
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Return plain numbers with four decimals, as tables of folds keep them."""
+    return [round(float(value), 4) for value in values]
 
 
 def _listed(value: Any) -> Any:

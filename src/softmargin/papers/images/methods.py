@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from softmargin.papers.tabular.cross_validation import METHODS as OF_TABLES
+from softmargin.papers.tables import METHODS as OF_TABLES
 
 CHOICES = {
     "warm-up": "β moves linearly over the first 30 % of all steps",

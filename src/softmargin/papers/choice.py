@@ -1,6 +1,6 @@
 """How width, learning rate and epochs of ag-tab1 were chosen, which the paper leaves open.
 
-``python -m softmargin.papers.tabular.choice`` does it again, in some minutes, and prints the
+``python -m softmargin.papers.choice`` does it again, in some minutes, and prints the
 tables of ``docs/choices.md``. Only plain softmax is trained, on part of the training rows of the
 first fold of every run, and scored on the rest of these: test rows of those folds are never
 looked at.
@@ -17,15 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.data.sampling import stratified_folds
+from softmargin.papers.cross_validation import configured, folds_of, read_table
 from softmargin.papers.statistics import average_ranks
-from softmargin.papers.tabular.arcgrad_table import PAPER_TABLE, PaperRow
-from softmargin.papers.tabular.cross_validation import (
-    METHODS,
-    configured,
-    folds_of,
-    read_table,
-    training,
-)
+from softmargin.papers.tables import METHODS, UCI_TABLES, UciTable, training
 from softmargin.training.ensemble import Fold, train_together
 
 RUNS = 10
@@ -72,7 +66,7 @@ class Candidate:
         return self.width * self.epochs
 
 
-def validation_fold(rows: PaperRow, run: int) -> Fold:
+def validation_fold(rows: UciTable, run: int) -> Fold:
     """Return training and validation rows inside the training part of a run's first fold."""
     y = read_table(rows.data, rows.without).whole.y
     inside = folds_of(y, FOLDS, run)[0].train
@@ -80,7 +74,7 @@ def validation_fold(rows: PaperRow, run: int) -> Fold:
     return Fold(inside[parts != 0], inside[parts == 0])
 
 
-def scores_of(rows: PaperRow, width: int, grid: Grid = GRID) -> NDArray[np.float64]:
+def scores_of(rows: UciTable, width: int, grid: Grid = GRID) -> NDArray[np.float64]:
     """Return validation accuracy and NLL of one table by (rate, epochs, score), over the runs."""
     table = read_table(rows.data, rows.without)
     configs, folds = [], []
@@ -140,7 +134,7 @@ def main() -> None:
     """Train everything and print a table for each grid."""
     for grid in (GRID, EDGE):
         scores = []
-        for rows in PAPER_TABLE:
+        for rows in UCI_TABLES:
             print(f"{rows.name} ...", file=sys.stderr, flush=True)
             scores.append(np.stack([scores_of(rows, width, grid) for width in grid.widths]))
         print("\n".join(lines(candidates(np.stack(scores), grid))), flush=True)
