@@ -221,7 +221,7 @@ class TestSeeds:
     def test_memory_bound_does_not_change_what_is_drawn_for(self, monkeypatch):
         row = random_differences(30)
         whole = paired_bootstrap(row, np.zeros(30), seed=0)
-        monkeypatch.setattr(statistics.paired, "DRAWS_AT_A_TIME", 3000)
+        monkeypatch.setattr(statistics, "DRAWS_AT_A_TIME", 3000)
         parts = paired_bootstrap(row, np.zeros(30), seed=0)
         assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), abs=0.03)
         assert parts.p == pytest.approx(whole.p, abs=0.02)
@@ -293,6 +293,17 @@ class TestRanks:
     def test_friedman_equals_scipy_with_ties(self, scores):
         expected = stats.friedmanchisquare(*scores.T)
         assert tuple(friedman(scores)) == pytest.approx(tuple(expected), rel=1e-9)
+
+    @settings(deadline=None)
+    @given(tables)
+    def test_friedman_equals_the_formula_for_any_number_of_methods(self, rows):
+        scores = np.array(rows, dtype=float)
+        methods = scores.shape[1]
+        centred = stats.rankdata(scores, axis=1) - (methods + 1) / 2
+        spread = np.square(centred).sum()
+        chi = (methods - 1) * np.square(centred.sum(0)).sum() / spread if spread else 0.0
+        expected = (chi, stats.chi2(methods - 1).sf(chi))
+        assert tuple(friedman(scores)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
     def test_friedman_at_its_ends(self):
         assert friedman(np.ones((5, 3))) == (0.0, 1.0)

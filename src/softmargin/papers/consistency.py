@@ -18,8 +18,7 @@ import numpy as np
 
 from softmargin.papers.outcome import Entry, Outcome, ResultTable
 from softmargin.papers.pages import index_page, result_page
-from softmargin.papers.statistics import Comparison, holm, paired_bootstrap
-from softmargin.papers.statistics._checks import distributions
+from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, scipy_stats
 from softmargin.papers.write import PAGE, checksum, read_results
 
 EXACT = 1e-6  # of a number's size, or of 1 where it is smaller
@@ -128,7 +127,7 @@ def _from_interval(stored: Comparison, difference: float) -> Comparison:
     low, high = stored.difference - half, stored.difference + half
     p = float(stored.difference == 0)
     if half > 0:
-        t = distributions().t
+        t = scipy_stats().t
         error = half / float(t.ppf(0.5 + LEVEL / 2, stored.n - 1))
         p = 2 * float(t.sf(abs(stored.difference) / error, stored.n - 1))
     return Comparison(difference, low, high, p, stored.n, stored.method)
