@@ -1,5 +1,6 @@
 """Downloads from a real server on loopback: whole or not at all."""
 
+import contextlib
 import hashlib
 import socket
 import subprocess
@@ -192,12 +193,20 @@ def test_a_folder_that_cannot_be_written_to(mnist, tmp_path, monkeypatch):
         load("mnist")
 
 
-def test_progress_is_shown_on_standard_error(mnist, cache, capsys):
-    pytest.importorskip("rich")
-    fetch(mnist, cache, progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "train-images-idx3-ubyte.gz" in captured.err
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_goes_to_the_one_display(mnist, server, cache, monkeypatch, progress):
+    said, hide = [], []
+
+    @contextlib.contextmanager
+    def display(*, hidden: bool):
+        hide.append(hidden)
+        yield lambda done, total, text: said.append((done, total, text))
+
+    monkeypatch.setattr("softmargin._progress.progress", display)
+    fetch(mnist, cache, progress=progress)
+    assert hide == [not progress] * 4
+    for address, content in server.files.items():
+        assert (len(content), len(content), address[1:]) in said
 
 
 def test_a_bar_is_not_needed(mnist, cache, monkeypatch, capsys):

@@ -12,8 +12,8 @@ import pytest
 from data_files import cifar_files, tar_of, write_cifar, zip_of
 
 from softmargin.data import BrokenFileError, load
+from softmargin.data.archives import extract
 from softmargin.data.pickles import read_numbers
-from softmargin.data.safety import extract
 
 
 def everything(folder):

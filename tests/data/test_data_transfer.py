@@ -15,8 +15,8 @@ from loopback import files_in
 
 from softmargin.data import DownloadError, load, registry
 from softmargin.data import transfer as module
+from softmargin.data.download import FOLDER
 from softmargin.data.entry import Remote
-from softmargin.data.staging import FOLDER
 
 NAME = "train-images-idx3-ubyte.gz"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,9 @@ class NetworkEntry:
     for_images: bool = True
 
     @property
-    def network(self) -> type[FeatureNetwork]:
+    def network(self) -> Callable[..., FeatureNetwork]:
         """The class."""
-        found: type[FeatureNetwork] = load_object(f"softmargin.models.{self.home}")
+        found: Callable[..., FeatureNetwork] = load_object(f"softmargin.models.{self.home}")
         return found
 
     def __call__(self, *sizes: int, **options: Any) -> FeatureNetwork:
