@@ -249,7 +249,7 @@ def test_idx_files_have_limits(tmp_path, monkeypatch):
     write_files(tmp_path, {path: gzip.compress(header + bytes(50_000_000))})
     opened = []
     monkeypatch.setattr(
-        arrays.gzip, "open", lambda path: opened.append(Counted(path)) or opened[-1]
+        arrays.gzip, "open", lambda path, _: opened.append(Counted(path)) or opened[-1]
     )
     assert "as long as its header says" in sentence("mnist", tmp_path, verify=False)
     assert opened[0].taken < 100_000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,23 @@ class Parts:
 REMEDY = "delete it and fetch it again"
 
 
-def unreadable(path: Path, error: Exception, what: str = "") -> BrokenFileError:
-    """Return the sentence about a file that cannot be read, and what to do."""
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    why = printable(why.partition("\n")[0] or type(error).__name__).rstrip(":.")
-    return BrokenFileError(f"{path} cannot be read{what}: {why}; {REMEDY}.")
+@contextlib.contextmanager
+def reading(path: Path, *errors: type[Exception], what: str = "") -> Iterator[None]:
+    """Turn errors of these kinds into one sentence about the file, with what to do.
+
+    Args:
+        path: The file that is read inside.
+        errors: What its reader raises where the file is damaged.
+        what: As what it cannot be read, such as " as a table".
+    """
+    try:
+        yield
+    except BrokenFileError:  # a sentence already
+        raise
+    except errors as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        why = printable(why.partition("\n")[0] or type(error).__name__).rstrip(":.")
+        raise BrokenFileError(f"{path} cannot be read{what}: {why}; {REMEDY}.") from None
 
 
 def image_split(images: npt.NDArray[Any], labels: npt.NDArray[Any], path: Path) -> Split:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers import REMEDY, Options, Parts, channels_first, image_split, unreadable
+from softmargin.data.readers import REMEDY, Options, Parts, channels_first, image_split, reading
 from softmargin.data.sets import Split
 
 FILES = tuple(
@@ -42,18 +41,16 @@ def _split(images: Path, labels: Path) -> Split:
 
 def read_idx(path: Path) -> npt.NDArray[Any]:
     """Read one idx file of bytes; no more of it than its header says."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            # two zero bytes, the type (8: unsigned bytes), the number of dimensions, then each size
-            start = file.read(4)
-            dimensions = start[3] if len(start) == 4 and start[:3] == b"\0\0\x08" else 0
-            sizes = file.read(4 * dimensions)
-            shape = [int.from_bytes(sizes[i : i + 4], "big") for i in range(0, len(sizes), 4)]
-            count = math.prod(shape)
-            is_header = 1 <= dimensions <= 4 and len(sizes) == 4 * dimensions
-            content = bytearray(file.read(count + 1)) if is_header and count <= IDX else None
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from None
+    opened = gzip.open if path.suffix == ".gz" else open
+    with reading(path, OSError, EOFError, zlib.error), opened(path, "rb") as file:
+        # two zero bytes, the type (8: unsigned bytes), the number of dimensions, then each size
+        start = file.read(4)
+        dimensions = start[3] if len(start) == 4 and start[:3] == b"\0\0\x08" else 0
+        sizes = file.read(4 * dimensions)
+        shape = [int.from_bytes(sizes[i : i + 4], "big") for i in range(0, len(sizes), 4)]
+        count = math.prod(shape)
+        is_header = 1 <= dimensions <= 4 and len(sizes) == 4 * dimensions
+        content = bytearray(file.read(count + 1)) if is_header and count <= IDX else None
     if content is None or len(content) != count:
         raise BrokenFileError(
             f"{path} must be an idx file of bytes as long as its header says; {REMEDY}."
@@ -107,20 +104,17 @@ def _names(names: npt.NDArray[Any], path: Path) -> list[str]:
 
 def _arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
     """Read arrays, never pickles, from an ``.npz``, if they are not too large."""
-    try:
-        with np.load(path, allow_pickle=False) as opened:
-            if not isinstance(opened, np.lib.npyio.NpzFile) or opened.zip is None:
-                raise ValueError("it is no .npz file")
-            # no more than these sizes is read of a member
-            sizes = {member.filename: member.file_size for member in opened.zip.infolist()}
-            if sum(sizes.get(f"{name}.npy", 0) for name in names) > UNPACKED:
-                raise ValueError(f"its arrays would take more than {UNPACKED >> 20} MB")
-            return {name: opened[name] for name in names}
-    except KeyError as error:
-        why = printable(str(error.args[0]))
-        raise BrokenFileError(f"{path} must hold {', '.join(names)}: {why}; {REMEDY}.") from None
-    except Exception as error:  # NumPy raises many kinds for a damaged file
-        raise unreadable(path, error) from None
+    # NumPy raises many kinds of errors for a damaged file
+    with reading(path, Exception), np.load(path, allow_pickle=False) as opened:
+        if not isinstance(opened, np.lib.npyio.NpzFile) or opened.zip is None:
+            raise ValueError("it is no .npz file")
+        # no more than these sizes is read of a member
+        sizes = {member.filename: member.file_size for member in opened.zip.infolist()}
+        if sum(sizes.get(f"{name}.npy", 0) for name in names) > UNPACKED:
+            raise ValueError(f"its arrays would take more than {UNPACKED >> 20} MB")
+        if missing := [name for name in names if name not in opened]:
+            raise BrokenFileError(f"{path} must hold {', '.join(missing)}, but does not; {REMEDY}.")
+        return {name: opened[name] for name in names}
 
 
 def read_svhn(files: Mapping[str, Path], _: Options) -> Parts:
@@ -136,14 +130,13 @@ def _svhn(path: Path) -> Split:
         raise ImportError(
             f'Reading {path} needs scipy, which is missing: pip install "softmargin[lab]".'
         ) from None
-    try:
+    # SciPy raises many kinds of errors for a damaged file
+    with reading(path, Exception, what=" as the .mat of SVHN"):
         shapes = {name: shape for name, shape, _ in whosmat(path)}
         if any(math.prod(shapes.get(name, ())) > PIXELS for name in ("X", "y")):
             raise ValueError("it holds more than any file of SVHN")
         content = loadmat(path, variable_names=["X", "y"])
         pixels, labels = content["X"], content["y"].reshape(-1).astype(np.int64) % 10
-    except Exception as error:  # scipy raises many kinds for a damaged file
-        raise unreadable(path, error, " as the .mat of SVHN") from None
     if pixels.ndim != 4:
         raise BrokenFileError(f"{path} must hold images, but X has shape {pixels.shape}.")
     return image_split(channels_first(pixels.transpose(3, 0, 1, 2)), labels, path)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from softmargin.data.archives import UNREADABLE, open_tar, tar_members
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.pickles import read_numbers
-from softmargin.data.readers import Options, Parts, image_split, unreadable
+from softmargin.data.readers import Options, Parts, image_split, reading
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,19 @@ def _labels(labels: object) -> npt.NDArray[Any]:
 def _unpickle(files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     contents = {}
     for name, path in files.items():
-        try:
-            with path.open("rb") as file:
-                contents[name] = read_numbers(file, path)
-        except OSError as error:
-            raise unreadable(path, error) from None
+        with reading(path, OSError), path.open("rb") as file:
+            contents[name] = read_numbers(file, path)
     return contents
 
 
 def _unpickle_archive(path: Path, wanted: Container[str]) -> dict[str, dict[str, Any]]:
     contents = {}
-    try:
-        with open_tar(path) as opened:
-            for member in tar_members(path, opened):
-                name = member.name.rpartition("/")[2]
-                if name in wanted and (file := opened.extractfile(member)) is not None:
-                    contents[name] = read_numbers(file, path)
-    except BrokenFileError:
-        raise
-    except (*UNREADABLE, KeyError, OSError) as error:
-        raise unreadable(path, error, " as an archive") from None
+    errors = (*UNREADABLE, KeyError, OSError)
+    with reading(path, *errors, what=" as an archive"), open_tar(path) as opened:
+        for member in tar_members(path, opened):
+            name = member.name.rpartition("/")[2]
+            if name in wanted and (file := opened.extractfile(member)) is not None:
+                contents[name] = read_numbers(file, path)
     return contents
 
 

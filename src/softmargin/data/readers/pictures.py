@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from softmargin._text import printable
 from softmargin.data.archives import UNREADABLE
 from softmargin.data.augment import RandomResizedCrop
 from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.readers import Options, Parts, unreadable
+from softmargin.data.readers import Options, Parts, reading
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
@@ -32,32 +32,24 @@ PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
     """Read Tiny-ImageNet from its zip archive, without unpacking it."""
     (path,) = files.values()
-    try:
-        with zipfile.ZipFile(path) as opened:
+    errors = (*UNREADABLE, KeyError, OSError)
+    with reading(path, *errors, what=" as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
 
-            def read(name: str) -> bytes:
-                # no more than this size is read of a member
-                if opened.getinfo(name).file_size > FILE:
-                    raise ValueError(f"{printable(name)} in it is larger than {FILE >> 20} MB")
-                return opened.read(name)
+        def read(name: str) -> bytes:
+            # no more than this size is read of a member
+            if opened.getinfo(name).file_size > FILE:
+                raise ValueError(f"{printable(name)} in it is larger than {FILE >> 20} MB")
+            return opened.read(name)
 
-            return _tiny(read, opened.namelist(), path, options)
-    except BrokenFileError:
-        raise
-    except (*UNREADABLE, KeyError, OSError) as error:
-        raise unreadable(path, error, " as Tiny-ImageNet") from None
+        return _tiny(read, opened.namelist(), path, options)
 
 
 def read_tiny_folder(files: Mapping[str, Path], options: Options) -> Parts:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
-    try:
+    with reading(root, OSError, ValueError, IndexError, what=" as Tiny-ImageNet"):
         return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
-    except BrokenFileError:
-        raise
-    except (OSError, ValueError, IndexError) as error:
-        raise unreadable(root, error, " as Tiny-ImageNet") from None
 
 
 def read_small(path: Path) -> bytes:
@@ -98,15 +90,20 @@ def _tiny(
 
 def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 64) -> Tensor:
     """Decode pictures of one size into one tensor."""
-    images = torch.empty(len(names), 3, size, size, dtype=torch.uint8)
-    with ThreadPoolExecutor(2) as pool:  # Pillow decodes outside of Python's lock
+    return _decode(
+        len(names), size, 2, lambda i: open_picture(lambda: read(names[i]), names[i], size)
+    )
 
-        def store(i: int) -> None:
-            picture = open_picture(lambda: read(names[i]), names[i], size)
-            images[i] = as_tensor(picture)
 
-        done: Iterator[None] = pool.map(store, range(len(names)))
-        for _ in done:
+def _decode(count: int, size: int, threads: int, picture: Callable[[int], Any]) -> Tensor:
+    """Decode so many pictures into one tensor; ``picture`` gives each, in three colours."""
+    images = torch.empty(count, 3, size, size, dtype=torch.uint8)
+
+    def store(i: int) -> None:
+        images[i] = torch.from_numpy(np.array(picture(i))).permute(2, 0, 1)
+
+    with ThreadPoolExecutor(threads) as pool:  # Pillow decodes outside of Python's lock
+        for _ in pool.map(store, range(count)):
             pass
     return images
 
@@ -138,11 +135,6 @@ def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) 
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         why = printable(why or type(error).__name__).rstrip(".")
         raise BrokenFileError(f"{name} cannot be read as a picture: {why}.") from None
-
-
-def as_tensor(picture: Any) -> Tensor:
-    """Return a picture as uint8 (3, H, W)."""
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
 
 
 class FolderSplit(Split):
@@ -189,18 +181,13 @@ class FolderSplit(Split):
         return self._decoded(indices, part)
 
     def _decoded(self, indices: Tensor, change: Callable[[Any, int], Any]) -> tuple[Tensor, Tensor]:
-        images = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
         numbers = indices.tolist()
 
-        def store(place: int) -> None:
+        def picture(place: int) -> Any:
             path = self.paths[numbers[place]]
-            picture = open_picture(lambda: read_small(path), str(path))
-            images[place] = as_tensor(change(picture, numbers[place]))
+            return change(open_picture(lambda: read_small(path), str(path)), numbers[place])
 
-        with ThreadPoolExecutor(THREADS) as pool:  # Pillow decodes outside of Python's lock
-            for _ in pool.map(store, range(len(numbers))):
-                pass
-        return images, self.y[indices]
+        return _decode(len(numbers), self.size, THREADS, picture), self.y[indices]
 
     def select(self, indices: Tensor) -> FolderSplit:
         """Return a split of the pictures at these indices."""

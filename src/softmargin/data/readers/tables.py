@@ -9,7 +9,7 @@ import torch
 
 from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers import unreadable
+from softmargin.data.readers import reading
 from softmargin.data.recipes import Recipe
 from softmargin.data.sets import Split
 
@@ -57,7 +57,7 @@ def _number(path: Path, line: int, cell: str) -> float:
 def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and every row with the number of the line on which it starts."""
     rows: list[tuple[int, list[str]]] = []
-    try:
+    with reading(path, OSError, csv.Error, ValueError, what=" as a table"):
         if path.stat().st_size > LIMIT:
             raise ValueError(f"it is larger than {LIMIT >> 20} MB, and no table is")
         with path.open(newline="", encoding="utf-8") as file:
@@ -73,10 +73,6 @@ def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
                     )
                 rows.append((start, row))
                 start = reader.line_num + 1
-    except BrokenFileError:
-        raise
-    except (OSError, csv.Error, ValueError) as error:
-        raise unreadable(path, error, " as a table") from None
     return header, rows
 
 
