@@ -11,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from data_files import cifar_files, idx_bytes, mnist_arrays, tar_of, write_mnist
-from loopback import Handler, files_in
+from loopback import Handler, entry_on, files_in
 
 from softmargin.data import BrokenFileError, DownloadError, MissingDataError, load, registry
 from softmargin.data.download import fetch
-from softmargin.data.entry import Remote
 
 
 def md5(content):
@@ -25,20 +24,7 @@ def md5(content):
 @pytest.fixture
 def mnist(server, tmp_path, monkeypatch):
     """Put a small MNIST on the server, with its own checksums in the registry."""
-    write_mnist(tmp_path / "source", mnist_arrays())
-    entry = registry.ENTRIES["mnist"]
-    remotes, sums = [], {}
-    for remote in entry.remotes:
-        name = remote.path.rpartition("/")[2]
-        content = (tmp_path / "source" / name).read_bytes()
-        server.files[f"/{name}"] = content
-        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
-        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
-    layouts = tuple(
-        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
-        for layout in entry.layouts
-    )
-    changed = replace(entry, remotes=tuple(remotes), layouts=layouts)
+    changed = entry_on(server, tmp_path / "source")
     monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
     return changed
 

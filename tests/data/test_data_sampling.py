@@ -1,4 +1,4 @@
-"""Parts, folds and noisy labels: exact counts, every seed."""
+"""Parts, folds and label noise: exact counts, every seed."""
 
 import math
 
@@ -7,7 +7,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softmargin.data import Dataset, Provenance, Split, label_noise, load, load_table, subset
+from softmargin.data import (
+    Dataset,
+    Provenance,
+    Split,
+    label_noise,
+    load,
+    load_table,
+    pollute_labels,
+    subset,
+)
 
 LABELS = st.lists(st.integers(0, 6), min_size=2, max_size=200)
 
@@ -18,7 +27,7 @@ def half_up(value):
 
 @settings(max_examples=150, deadline=None)
 @given(LABELS, st.floats(0.0, 0.99), st.integers(0, 2**40))
-def test_pollution_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
+def test_label_noise_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
     y = torch.tensor(labels)
     noisy = label_noise(y, rate, 7, seed)
     changed = noisy != y
@@ -32,7 +41,7 @@ def test_pollution_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2, 0.3, 0.4, 0.5])
-def test_pollution_of_table_3(rate):
+def test_label_noise_of_table_3(rate):
     y = torch.arange(50_000) % 100
     noisy = label_noise(y, rate, 100, seed=1)
     changed = noisy != y
@@ -46,10 +55,16 @@ def test_pollution_of_table_3(rate):
     assert chi_square < 98 + 5 * math.sqrt(2 * 98)
 
 
-def test_pollution_depends_on_the_seed():
+def test_label_noise_depends_on_the_seed():
     y = torch.arange(1000) % 10
     assert not torch.equal(label_noise(y, 0.5, 10, 0), label_noise(y, 0.5, 10, 1))
     assert torch.equal(label_noise(y, 0.0, 10), y)
+
+
+def test_the_old_name_of_label_noise():
+    y = torch.arange(100) % 10
+    with pytest.warns(DeprecationWarning, match="pollute_labels is called label_noise now"):
+        assert torch.equal(pollute_labels(y, 0.3, 10, 2), label_noise(y, 0.3, 10, 2))
 
 
 @settings(max_examples=150, deadline=None)
