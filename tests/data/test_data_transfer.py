@@ -314,9 +314,9 @@ def test_a_full_disk_is_one_sentence_and_gives_back_what_it_took(server, tmp_pat
     code = (
         "import resource, sys; from pathlib import Path;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6));"
-        "from softmargin.data.entry import Entry, Layout, Remote;"
+        "from softmargin.data.entry import DatasetEntry, Layout, Remote;"
         "from softmargin.data.download import fetch;"
-        "e = Entry('big', '', 1, 1, 1, '', '', (Layout('', {'big': ''}),),"
+        "e = DatasetEntry('big', '', 1, 1, 1, '', '', (Layout('', {'big': ''}),),"
         "(Remote(sys.argv[1], '', 'big'),));"
         "fetch(e, Path(sys.argv[2]))"
     )

@@ -9,7 +9,7 @@ from softmargin._table import print_table
 from softmargin._text import printable
 from softmargin.commands.common import Command, UsageError
 from softmargin.data.download import obtain
-from softmargin.data.entry import Entry
+from softmargin.data.entry import DatasetEntry
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
 from softmargin.data.files import Found, cache_folder, check, existing, find, search_folders
 from softmargin.data.registry import ENTRIES, entry_of, groups, overview
@@ -71,7 +71,7 @@ def act(options: argparse.Namespace) -> None:
     )
 
 
-def _meant(name: str) -> list[Entry]:
+def _meant(name: str) -> list[DatasetEntry]:
     if name.rstrip("/") in groups():
         return [entry for entry in ENTRIES.values() if entry.group == name.rstrip("/")]
     return [entry_of(name, _NAME)]
@@ -91,7 +91,7 @@ def _check_asked(options: argparse.Namespace) -> None:
         )
 
 
-def _list(entries: list[Entry], options: argparse.Namespace) -> None:
+def _list(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
     folders, named = search_folders(options.root), options.root is not None
     rows = [("name", "classes", "train", "test", "where")]
     for entry in entries:
@@ -101,7 +101,7 @@ def _list(entries: list[Entry], options: argparse.Namespace) -> None:
     print_table(rows, right=rows[0][1:4])
 
 
-def _where(entry: Entry, found: Found | None) -> str:
+def _where(entry: DatasetEntry, found: Found | None) -> str:
     if entry.bundled:
         return "in scikit-learn"
     if found is not None:
@@ -110,7 +110,7 @@ def _where(entry: Entry, found: Found | None) -> str:
     return f"to download, {size}" if entry.has_download else "missing; no download"
 
 
-def _fetch(entries: list[Entry], options: argparse.Namespace) -> None:
+def _fetch(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
     """Fetch all that can be had before saying what could not."""
     failed: list[MissingDataError | BrokenFileError | DownloadError] = []
     for entry in entries:
@@ -132,7 +132,7 @@ def _with_number(errors: Sequence[Exception]) -> str:
     return str(errors[0]).removesuffix(".") + f"{more}."
 
 
-def _verify(entries: list[Entry], options: argparse.Namespace) -> None:
+def _verify(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
     """Check every file before saying which ones are damaged."""
     folders, named = search_folders(options.root), options.root is not None
     copies = [(entry, find(entry, folders, named=named)) for entry in entries]
@@ -159,7 +159,7 @@ def _verify(entries: list[Entry], options: argparse.Namespace) -> None:
         raise BrokenFileError(_with_number(damaged))
 
 
-def _path(entries: list[Entry], options: argparse.Namespace) -> None:
+def _path(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
     if not options.names:
         print(options.root or cache_folder())
         return

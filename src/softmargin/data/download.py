@@ -18,7 +18,7 @@ from pathlib import Path
 from softmargin._files import write_file
 from softmargin._text import printable
 from softmargin.data.archives import extract
-from softmargin.data.entry import Entry, Remote
+from softmargin.data.entry import DatasetEntry, Remote
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
 from softmargin.data.files import (
     DATA,
@@ -35,7 +35,7 @@ from softmargin.data.transfer import TransferError, transfer
 FOLDER = ".downloads"
 
 
-def obtain(entry: Entry, root: Folder | None = None, *, download: bool = True) -> Found:
+def obtain(entry: DatasetEntry, root: Folder | None = None, *, download: bool = True) -> Found:
     """Return a copy of a data set on this machine, downloading it where that is allowed."""
     folders = search_folders(root)
     found = find(entry, folders, named=root is not None)
@@ -52,7 +52,7 @@ def obtain(entry: Entry, root: Folder | None = None, *, download: bool = True) -
     raise MissingDataError(f"{entry.name} was not found in {looked}: {advice}{elsewhere}.")
 
 
-def fetch(entry: Entry, folder: Path, *, progress: bool | None = None) -> Found:
+def fetch(entry: DatasetEntry, folder: Path, *, progress: bool | None = None) -> Found:
     """Download what is missing of a data set into a folder, and return the copy.
 
     Of several processes that want the same, one downloads and the others wait for it. A file is
@@ -84,7 +84,7 @@ def fetch(entry: Entry, folder: Path, *, progress: bool | None = None) -> Found:
     return found
 
 
-def _get(entry: Entry, remote: Remote, folder: Path, waiting: Path, progress: bool) -> None:
+def _get(entry: DatasetEntry, remote: Remote, folder: Path, waiting: Path, progress: bool) -> None:
     target = folder / remote.path
     if target.exists():
         check_file(target, remote.checksum)
@@ -138,7 +138,7 @@ def _clear(place: Path, own: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _fetch_table(entry: Entry, folder: Path, waiting: Path, *, progress: bool) -> None:
+def _fetch_table(entry: DatasetEntry, folder: Path, waiting: Path, *, progress: bool) -> None:
     """Write the CSV of a table below a folder, from the first source that has the very table.
 
     The files of a source go to a folder of their own in ``waiting``. What they are converted to
@@ -169,7 +169,9 @@ def _fetch_table(entry: Entry, folder: Path, waiting: Path, *, progress: bool) -
     )
 
 
-def _converted(entry: Entry, source: Source, waiting: Path, checksum: str, progress: bool) -> bytes:
+def _converted(
+    entry: DatasetEntry, source: Source, waiting: Path, checksum: str, progress: bool
+) -> bytes:
     """Return the CSV made from one source, if it is the published table."""
     assert entry.recipe is not None
     files = _Files(entry, waiting, progress)
@@ -190,7 +192,7 @@ def _converted(entry: Entry, source: Source, waiting: Path, checksum: str, progr
 class _Files:
     """The files of a source, each fetched once, and unpacked where it is an archive."""
 
-    def __init__(self, entry: Entry, waiting: Path, progress: bool) -> None:
+    def __init__(self, entry: DatasetEntry, waiting: Path, progress: bool) -> None:
         self.megabytes, self.waiting, self.progress = entry.megabytes, waiting, progress
         self.latest = ""
         self._fetched: dict[str, Path] = {}

@@ -1,7 +1,7 @@
 """The description of a data set.
 
-An ``Entry`` is one data set. A ``Layout`` is one way its files may lie below a data folder; the
-reader goes with the layout.
+A ``DatasetEntry`` is one data set. A ``Layout`` is one way its files may lie below a data folder;
+the reader goes with the layout.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from softmargin._lazy import load_object
 from softmargin.data.recipes import Recipe
 
 if TYPE_CHECKING:
-    from softmargin.data.readers import Options, Parts
+    from softmargin.data.readers import ReadOptions, Splits
     from softmargin.data.sets import Split
 
-    Reader = Callable[[Mapping[str, Path], Options], Parts]
+    Reader = Callable[[Mapping[str, Path], ReadOptions], Splits]
     Bundled = Callable[[], tuple[Split, list[str], list[str]]]
 
 _READERS = "softmargin.data.readers"
@@ -66,7 +66,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """A data set.
 
     Args:

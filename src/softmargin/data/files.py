@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softmargin._text import printable
-from softmargin.data.entry import Entry, Layout
+from softmargin.data.entry import DatasetEntry, Layout
 from softmargin.data.errors import BrokenFileError, MissingDataError
 
 Folder = str | os.PathLike[str]
@@ -70,7 +70,7 @@ def existing(name: str, folder: Folder) -> Path:
     return Path(folder)
 
 
-def find(entry: Entry, folders: list[Path], *, named: bool = False) -> Found | None:
+def find(entry: DatasetEntry, folders: list[Path], *, named: bool = False) -> Found | None:
     """Return the first copy of a data set, looking for each layout in each folder.
 
     ``named`` says that the caller named the folder, which may then be that of this data set.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from softmargin.data.download import obtain
-from softmargin.data.entry import Entry
+from softmargin.data.entry import DatasetEntry
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.files import Folder, Found, check
-from softmargin.data.readers import Options, Parts
+from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.readers.tables import read_table
 from softmargin.data.registry import entry_of
 from softmargin.data.sampling import check_fraction
@@ -64,7 +64,7 @@ def load(
         check_fraction(fraction)
     check_count("seed", seed, 0)
     check_count("image_size", image_size, 1)
-    options = Options(fraction, seed, image_size, filtered)
+    options = ReadOptions(fraction, seed, image_size, filtered)
     if entry.bundled:
         return _cut(_bundled(entry, seed), options)
     found = obtain(entry, root, download=download)
@@ -99,7 +99,7 @@ def load_table(
     return table
 
 
-def _bundled(entry: Entry, seed: int) -> Table:
+def _bundled(entry: DatasetEntry, seed: int) -> Table:
     try:
         whole, class_names, features = entry.bundled_reader()
     except ImportError:
@@ -112,7 +112,7 @@ def _bundled(entry: Entry, seed: int) -> Table:
 
 
 def _read_table(
-    entry: Entry, found: Found, options: Options, provenance: Provenance, verify: bool
+    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance, verify: bool
 ) -> Table:
     assert entry.recipe is not None
     (path,) = found.files.values()
@@ -124,7 +124,9 @@ def _read_table(
     )
 
 
-def _read_images(entry: Entry, found: Found, options: Options, provenance: Provenance) -> Dataset:
+def _read_images(
+    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance
+) -> Dataset:
     parts = found.layout.reader(found.files, options)
     names = tuple(parts.class_names or entry.class_names)
     _check_classes(entry, parts, names, found)
@@ -140,11 +142,11 @@ def _read_images(entry: Entry, found: Found, options: Options, provenance: Prove
     return dataset if parts.is_cut else _cut(dataset, options)
 
 
-def _cut(dataset: Dataset, options: Options) -> Dataset:
+def _cut(dataset: Dataset, options: ReadOptions) -> Dataset:
     return dataset if options.fraction is None else dataset.subset(options.fraction, options.seed)
 
 
-def _check_classes(entry: Entry, parts: Parts, names: Sequence[str], found: Found) -> None:
+def _check_classes(entry: DatasetEntry, parts: Splits, names: Sequence[str], found: Found) -> None:
     """Raise where labels and class names do not fit together, or are of another data set."""
     where = found.root / found.layout.folder
     if len(names) > entry.num_classes:

@@ -52,7 +52,7 @@ _NUMBERS: Mapping[str, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class SourceFile:
     """A published file that holds rows of a table.
 
     Args:
@@ -76,7 +76,7 @@ class Part:
     classes: Mapping[str, str] | None = None
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any], url: str = "", member: str = "") -> Part:
+    def of(cls, facts: Mapping[str, Any], url: str = "", member: str = "") -> SourceFile:
         """Return a part as ``published.toml`` describes it."""
         given = {"stop": -1 if facts.get("label", -1) == -1 else None, "url": url, **facts}
         given.pop("file", None)
@@ -87,7 +87,7 @@ class Part:
         return read_sheet(content, self.sheet) if self.sheet else FORMATS[self.format](content)
 
 
-Source = tuple[Part, ...]
+Source = tuple[SourceFile, ...]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Recipe:
     def _writer(self, feature: str) -> Callable[[float], str]:
         return _NUMBERS[self.columns.get(feature, self.numbers)]
 
-    def _rows(self, part: Part, content: bytes) -> Rows:
+    def _rows(self, part: SourceFile, content: bytes) -> Rows:
         classes = self.classes if part.classes is None else part.classes
         numbers = [self._writer(name) for name in self.features]
         rows = []
@@ -167,12 +167,14 @@ def _sources(facts: Mapping[str, Any]) -> tuple[Source, ...]:
             f"{PAGE}/{facts['dataset']}/{facts['page']}.zip",
             f"{OLD}/{facts['old_address']}",
         )
-        sources.append(tuple(Part.of(part, page, part["file"]) for part in parts))
+        sources.append(tuple(SourceFile.of(part, page, part["file"]) for part in parts))
         if old.endswith(".zip"):
-            sources.append(tuple(Part.of(part, old, part["file"]) for part in parts))
+            sources.append(tuple(SourceFile.of(part, old, part["file"]) for part in parts))
         else:
-            sources.append(tuple(Part.of(part, f"{old}/{quote(part['file'])}") for part in parts))
-    return (*sources, *((Part.of(part),) for part in facts.get("elsewhere", ())))
+            sources.append(
+                tuple(SourceFile.of(part, f"{old}/{quote(part['file'])}") for part in parts)
+            )
+    return (*sources, *((SourceFile.of(part),) for part in facts.get("elsewhere", ())))
 
 
 def read_commas(content: bytes) -> Rows:

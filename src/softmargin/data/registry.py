@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from softmargin._text import nearest, printable
-from softmargin.data.entry import Entry, Layout, Remote
+from softmargin.data.entry import DatasetEntry, Layout, Remote
 from softmargin.data.recipes import Recipe
 
 _UCI = "uci"
@@ -35,18 +35,18 @@ def _layouts(facts: list[dict[str, Any]]) -> tuple[tuple[Layout, ...], tuple[Rem
     return tuple(layouts), tuple(remotes)
 
 
-def _entry(name: str, facts: dict[str, Any]) -> Entry:
+def _entry(name: str, facts: dict[str, Any]) -> DatasetEntry:
     layouts, remotes = _layouts(facts.pop("layouts", []))
     for several in ("shape", "class_names"):
         facts[several] = tuple(facts.get(several, ()))
-    return Entry(name, layouts=layouts, remotes=remotes, **facts)
+    return DatasetEntry(name, layouts=layouts, remotes=remotes, **facts)
 
 
-def _table(stem: str, facts: Mapping[str, Any]) -> Entry:
+def _table(stem: str, facts: Mapping[str, Any]) -> DatasetEntry:
     number = facts.get("dataset")
     counts = facts["class_counts"]
     sums = {f"{stem}.csv": f"sha256:{facts['sha256']}"}
-    return Entry(
+    return DatasetEntry(
         name=f"{_UCI}/{stem}",
         title=facts["title"],
         num_classes=len(counts),
@@ -60,7 +60,7 @@ def _table(stem: str, facts: Mapping[str, Any]) -> Entry:
     )
 
 
-def _entries() -> dict[str, Entry]:
+def _entries() -> dict[str, DatasetEntry]:
     facts = tomllib.loads(files("softmargin.data").joinpath("published.toml").read_text("utf-8"))
     tables = facts.pop(_UCI)
     found = [_entry(name, each) for name, each in facts.items()]
@@ -99,7 +99,7 @@ def overview() -> str:
     return f"{', '.join(single)} and {', '.join(f'{group}/<table>' for group in groups())}"
 
 
-def entry_of(name: str, argument: str = "name") -> Entry:
+def entry_of(name: str, argument: str = "name") -> DatasetEntry:
     """Return an entry; for an unknown name raise ``ValueError`` with the nearest ones.
 
     ``argument`` is what the caller of the caller calls the name.

@@ -19,7 +19,7 @@ from softmargin.data.sets import Split
 
 
 @dataclass(frozen=True)
-class Options:
+class ReadOptions:
     """What a caller may ask of a reader."""
 
     fraction: float | None = None
@@ -29,7 +29,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Splits:
     """Both splits, the names of the classes, and whether the fraction was already taken.
 
     Without names, the classes are called as the entry says.

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers import REMEDY, Options, Parts, channels_first, image_split, reading
+from softmargin.data.readers import (
+    REMEDY,
+    ReadOptions,
+    Splits,
+    channels_first,
+    image_split,
+    reading,
+)
 from softmargin.data.sets import Split
 
 FILES = tuple(
@@ -25,11 +32,11 @@ CLASSES = 100_000
 PIXELS = 2**29  # numbers in one file of SVHN; the training set has 225 million
 
 
-def read_idx_files(files: Mapping[str, Path], _: Options) -> Parts:
+def read_idx_files(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read the four idx files of MNIST or Fashion-MNIST, packed with gzip or not."""
     paths = {name.removesuffix(".gz"): path for name, path in files.items()}
     train, test = (_split(*(paths[name] for name in pair)) for pair in (FILES[:2], FILES[2:]))
-    return Parts(train, test)
+    return Splits(train, test)
 
 
 def _split(images: Path, labels: Path) -> Split:
@@ -58,25 +65,25 @@ def read_idx(path: Path) -> npt.NDArray[Any]:
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-def read_packed_cifar10(files: Mapping[str, Path], _: Options) -> Parts:
+def read_packed_cifar10(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read the re-packed CIFAR-10: as many of its five batches as are there, and the test set."""
     test = _arrays(test_path := files["cifar10_test.npz"], "x_d2", "y", "class_names")
     batches = {name: path for name, path in files.items() if "train" in name}
     arrays = [_arrays(path, "x_d2", "y") for path in batches.values()]
     pixels = np.concatenate([undo_differences(part["x_d2"]) for part in arrays])
     labels = np.concatenate([part["y"] for part in arrays])
-    return Parts(
+    return Splits(
         image_split(pixels, labels, next(iter(batches.values()))),
         image_split(undo_differences(test["x_d2"]), test["y"], test_path),
         _names(test["class_names"], test_path),
     )
 
 
-def read_subset(files: Mapping[str, Path], _: Options) -> Parts:
+def read_subset(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read a file that holds training and test pixels."""
     (path,) = files.values()
     arrays = _arrays(path, "x_train", "y_train", "x_test", "y_test", "class_names")
-    return Parts(
+    return Splits(
         image_split(channels_first(arrays["x_train"]), arrays["y_train"], path),
         image_split(channels_first(arrays["x_test"]), arrays["y_test"], path),
         _names(arrays["class_names"], path),
@@ -117,10 +124,10 @@ def _arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
         return {name: opened[name] for name in names}
 
 
-def read_svhn(files: Mapping[str, Path], _: Options) -> Parts:
+def read_svhn(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read ``train_32x32.mat`` and ``test_32x32.mat``; the class 10 is the digit 0."""
     train, test = (_svhn(files[f"{part}_32x32.mat"]) for part in ("train", "test"))
-    return Parts(train, test)
+    return Splits(train, test)
 
 
 def _svhn(path: Path) -> Split:

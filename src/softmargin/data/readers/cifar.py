@@ -13,7 +13,7 @@ import numpy.typing as npt
 from softmargin.data.archives import UNREADABLE, open_tar, tar_members
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.pickles import read_numbers
-from softmargin.data.readers import Options, Parts, image_split, reading
+from softmargin.data.readers import ReadOptions, Splits, image_split, reading
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ _CIFAR10 = _Form([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batche
 _CIFAR100 = _Form(["train"], "test", "meta", "fine_label")
 
 
-def read_cifar10(files: Mapping[str, Path], _: Options) -> Parts:
+def read_cifar10(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read the folder ``cifar-10-batches-py``, or its archive without unpacking it."""
     return _cifar(files, _CIFAR10)
 
 
-def read_cifar100(files: Mapping[str, Path], _: Options) -> Parts:
+def read_cifar100(files: Mapping[str, Path], _: ReadOptions) -> Splits:
     """Read the folder ``cifar-100-python``, or its archive without unpacking it."""
     return _cifar(files, _CIFAR100)
 
 
-def _cifar(files: Mapping[str, Path], form: _Form) -> Parts:
+def _cifar(files: Mapping[str, Path], form: _Form) -> Splits:
     if form.test in files:
         contents, path = _unpickle(files), files[form.test].parent
     else:
@@ -62,7 +62,7 @@ def _cifar(files: Mapping[str, Path], form: _Form) -> Parts:
         raise
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise BrokenFileError(f"{path} does not hold CIFAR as published: {error}.") from None
-    return Parts(splits[0], splits[1], class_names)
+    return Splits(splits[0], splits[1], class_names)
 
 
 def _pixels(data: object) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from softmargin._text import printable
 from softmargin.data.archives import UNREADABLE
 from softmargin.data.augment import RandomResizedCrop
 from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.readers import Options, Parts, reading
+from softmargin.data.readers import ReadOptions, Splits, reading
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
@@ -29,7 +29,7 @@ FILE = 2**27  # bytes of one file
 PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 
 
-def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
+def read_tiny_zip(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its zip archive, without unpacking it."""
     (path,) = files.values()
     errors = (*UNREADABLE, KeyError, OSError)
@@ -44,7 +44,7 @@ def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
         return _tiny(read, opened.namelist(), path, options)
 
 
-def read_tiny_folder(files: Mapping[str, Path], options: Options) -> Parts:
+def read_tiny_folder(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
@@ -60,8 +60,8 @@ def read_small(path: Path) -> bytes:
 
 
 def _tiny(
-    read: Callable[[str], bytes], names: Sequence[str], path: Path, options: Options
-) -> Parts:
+    read: Callable[[str], bytes], names: Sequence[str], path: Path, options: ReadOptions
+) -> Splits:
     ids = read(TINY + "wnids.txt").decode().split()
     words = dict(
         line.split("\t", 1) for line in read(TINY + "words.txt").decode().splitlines() if line
@@ -80,7 +80,7 @@ def _tiny(
     if options.fraction is not None:  # before decoding, which is what takes time
         kept = stratified_indices(y_train, options.fraction, options.seed)
         train, y_train = [train[i] for i in kept.tolist()], y_train[kept]
-    return Parts(
+    return Splits(
         Split(_decode_all(read, train), y_train),
         Split(_decode_all(read, [TINY + "val/images/" + name for name, _ in test]), y_test),
         [words.get(name, name) for name in ids],
@@ -207,7 +207,7 @@ class FolderSplit(Split):
         return f"FolderSplit({len(self)} pictures of 3 x {self.size} x {self.size})"
 
 
-def read_folders(files: Mapping[str, Path], options: Options) -> Parts:
+def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read folders ``train`` and ``val`` that each hold one folder per class."""
     try:
         return _read_folders(files, options)
@@ -217,7 +217,7 @@ def read_folders(files: Mapping[str, Path], options: Options) -> Parts:
         raise MissingDataError(f"{error.filename} cannot be read: {error.strerror}.") from None
 
 
-def _read_folders(files: Mapping[str, Path], options: Options) -> Parts:
+def _read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     folders = {part: _class_folders(files[part]) for part in ("train", "val")}
     names = sorted(folders["train"])
     if extra := sorted(set(folders["val"]) - set(names)):
@@ -231,7 +231,7 @@ def _read_folders(files: Mapping[str, Path], options: Options) -> Parts:
             raise MissingDataError(f"{files[part]} must hold pictures, but holds none.")
         y = torch.tensor([c for _, c in found])
         splits.append(FolderSplit([p for p, _ in found], y, options.image_size))
-    return Parts(splits[0], splits[1], names)
+    return Splits(splits[0], splits[1], names)
 
 
 def _class_folders(folder: Path) -> dict[str, Path]:
