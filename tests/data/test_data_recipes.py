@@ -289,19 +289,32 @@ def test_broken_workbooks_are_refused():
         read_workbook(SAMPLE, "Other")
 
 
-def test_damaged_workbooks_cost_neither_memory_nor_the_process():
-    """Some make the library panic, and some make it ask for more memory than there is."""
-    drawn, refusals = random.Random(0), set()
-    for _ in range(40):
+# numbers of damaged workbooks on which python-calamine 0.9 panics; for the one in the middle it
+# asks for 73 GB of memory, which ends its process
+HARMFUL = (173, 191, 214, 258, 384)
+
+
+def damaged_workbooks(count):
+    drawn = random.Random(0)
+    for _ in range(count):
         content = bytearray(SAMPLE)
         for _ in range(4):
-            content[drawn.randrange(512)] = drawn.randrange(256)
+            content[drawn.randrange(len(content))] = drawn.randrange(256)
+        yield bytes(content)
+
+
+def test_damaged_workbooks_cost_neither_memory_nor_the_process():
+    made = list(damaged_workbooks(max(HARMFUL) + 1))
+    for number in HARMFUL:
+        with pytest.raises(ValueError, match="^it cannot be read as an Excel workbook$"):
+            read_workbook(made[number], "Data")
+    refusals = set()
+    for content in made[:20]:  # and nothing else is ever raised
         try:
-            read_workbook(bytes(content), "Data")
-        except ValueError as error:  # and nothing else is ever raised
+            read_workbook(content, "Data")
+        except ValueError as error:
             refusals.add(str(error))
-    assert refusals <= {"it cannot be read as an Excel workbook", "it has no sheet Data"}
-    assert refusals
+    assert refusals == {"it cannot be read as an Excel workbook"}
 
 
 def test_a_workbook_needs_its_reader(monkeypatch):
