@@ -1,9 +1,11 @@
-"""Text from elsewhere, made safe to show: no control characters, no endless lines."""
+"""Text from elsewhere: made safe to show, and compared with the names that are known."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 LONGEST = 200
 
@@ -36,6 +38,25 @@ def one_line(text: str) -> str:
         'a sentence of two lines\\x1b.'
     """
     return printable(re.sub(r"\s*\n\s*", " ", text.strip()), None)
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> list[str]:
+    """Return up to three known names that look like this one, the most similar first.
+
+    Capitals make no difference.
+
+    Args:
+        name: what was typed.
+        known: the names to choose from.
+        cutoff: how similar a name must be, from 0 (anything goes) to 1 (equal).
+
+    Example:
+        >>> nearest("cifar", ["mnist", "cifar10", "CIFAR100"])
+        ['cifar10', 'CIFAR100']
+    """
+    spelled = {each.lower(): each for each in known}
+    close = get_close_matches(str(name)[:LONGEST].lower(), spelled, n=3, cutoff=cutoff)
+    return [spelled[each] for each in close]
 
 
 def _is_visible(char: str) -> bool:

@@ -1,7 +1,14 @@
 """A real server on loopback, whose files can go wrong on their way."""
 
 import contextlib
+import hashlib
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from data_files import mnist_arrays, write_mnist
+
+from softmargin.data import registry
+from softmargin.data.entry import Remote
 
 
 class Server(ThreadingHTTPServer):
@@ -42,3 +49,20 @@ class Handler(BaseHTTPRequestHandler):
 def files_in(folder):
     found = (path for path in folder.rglob("*") if path.is_file())
     return sorted(path.name for path in found if path.suffix != ".lock")
+
+
+def entry_on(server, source):
+    """Return MNIST on the server, with the checksums of small files."""
+    write_mnist(source, mnist_arrays())
+    entry, sums, remotes = registry.ENTRIES["mnist"], {}, []
+    for remote in entry.remotes:
+        name = remote.path.rpartition("/")[2]
+        content = (source / name).read_bytes()
+        server.files[f"/{name}"] = content
+        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
+        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
+    layouts = tuple(
+        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
+        for layout in entry.layouts
+    )
+    return replace(entry, remotes=tuple(remotes), layouts=layouts)

@@ -7,9 +7,10 @@ import pytest
 from data_files import mnist_arrays, write_files, write_mnist
 
 from softmargin.cli import main
+from softmargin.commands import data as data_command
+from softmargin.commands.data import act as run
+from softmargin.commands.data import declare
 from softmargin.data import MissingDataError, load, names, registry
-from softmargin.data import command as data_command
-from softmargin.data.command import declare, run
 
 
 def command(*arguments):

@@ -25,9 +25,9 @@ from data_files import (
 )
 from pickle_files import python2_pickle
 
-from softmargin.data import BrokenFileError, load, registry, safety
-from softmargin.data.readers import idx, packed, pictures
-from softmargin.data.safety import extract
+from softmargin.data import BrokenFileError, archives, load, registry
+from softmargin.data.archives import extract
+from softmargin.data.readers import arrays, pictures
 
 HABERMAN = "age,year,axillary_nodes,class\n30,64,1,survived_5y\n30,62,3,died_5y\n"
 
@@ -153,8 +153,9 @@ def test_no_damage_passes_where_a_checksum_is_known(case, tmp_path, monkeypatch)
         return replace(layout, files=sums)
 
     layouts = tuple(known(layout) for layout in entry.layouts)
-    facts = entry.facts and replace(entry.facts, class_counts={"died_5y": 1, "survived_5y": 1})
-    changed = replace(entry, layouts=layouts, facts=facts)
+    counts = {"died_5y": 1, "survived_5y": 1}
+    recipe = entry.recipe and replace(entry.recipe, class_counts=counts)
+    changed = replace(entry, layouts=layouts, recipe=recipe)
     monkeypatch.setitem(registry.ENTRIES, name, changed)
     assert sentence(name, tmp_path) == ""
     drawn = random.Random(0)
@@ -211,7 +212,7 @@ def test_tables_have_limits(tmp_path):
 
 
 def test_npz_files_have_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed, "UNPACKED", 10**6)
+    monkeypatch.setattr("softmargin.data.readers.arrays.UNPACKED", 10**6)
     arrays = subset_arrays()
     path = "cifar100/cifar100_subset.npz"
 
@@ -247,7 +248,9 @@ def test_idx_files_have_limits(tmp_path, monkeypatch):
     header = b"\0\0\x08\3" + (30).to_bytes(4, "big") + (28).to_bytes(4, "big") * 2
     write_files(tmp_path, {path: gzip.compress(header + bytes(50_000_000))})
     opened = []
-    monkeypatch.setattr(idx.gzip, "open", lambda path: opened.append(Counted(path)) or opened[-1])
+    monkeypatch.setattr(
+        arrays.gzip, "open", lambda path, _: opened.append(Counted(path)) or opened[-1]
+    )
     assert "as long as its header says" in sentence("mnist", tmp_path, verify=False)
     assert opened[0].taken < 100_000
     huge = b"\0\0\x08\3" + b"\xff" * 12
@@ -335,7 +338,7 @@ def long_header(size):
 
 @pytest.mark.parametrize("make", [bomb_tar, bomb_zip, long_header])
 def test_archives_have_limits(tmp_path, monkeypatch, make):
-    monkeypatch.setattr(safety, "UNPACKED", 10**6)
+    monkeypatch.setattr(archives, "UNPACKED", 10**6)
     archive = tmp_path / "archive"
     archive.write_bytes(make(3 * 10**6))
     (tmp_path / "inside").mkdir()
@@ -346,12 +349,12 @@ def test_archives_have_limits(tmp_path, monkeypatch, make):
     archive.write_bytes(make(1000))
     extract(archive, tmp_path / "inside", tmp_path / "unpacking")
     assert sorted(os.listdir(tmp_path / "inside")) == ["large", "small"]
-    monkeypatch.setattr(safety, "MEMBERS", 1)
+    monkeypatch.setattr(archives, "MEMBERS", 1)
     with pytest.raises(BrokenFileError, match="it has more than 1 members"):
         extract(archive, tmp_path / "inside", tmp_path / "unpacking")
 
 
 def test_an_archive_that_is_read_as_it_is_has_limits(tmp_path, monkeypatch):
-    monkeypatch.setattr(safety, "UNPACKED", 10**6)
+    monkeypatch.setattr(archives, "UNPACKED", 10**6)
     (tmp_path / "cifar-10-python.tar.gz").write_bytes(bomb_tar(3 * 10**6))
     assert "it would be larger than 0 MB" in sentence("cifar10", tmp_path, verify=False)

@@ -1,5 +1,6 @@
 """Downloads from a real server on loopback: whole or not at all."""
 
+import contextlib
 import hashlib
 import socket
 import subprocess
@@ -10,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from data_files import cifar_files, idx_bytes, mnist_arrays, tar_of, write_mnist
-from loopback import Handler, files_in
+from loopback import Handler, entry_on, files_in
 
 from softmargin.data import BrokenFileError, DownloadError, MissingDataError, load, registry
 from softmargin.data.download import fetch
-from softmargin.data.entry import Remote
 
 
 def md5(content):
@@ -24,20 +24,7 @@ def md5(content):
 @pytest.fixture
 def mnist(server, tmp_path, monkeypatch):
     """Put a small MNIST on the server, with its own checksums in the registry."""
-    write_mnist(tmp_path / "source", mnist_arrays())
-    entry = registry.ENTRIES["mnist"]
-    remotes, sums = [], {}
-    for remote in entry.remotes:
-        name = remote.path.rpartition("/")[2]
-        content = (tmp_path / "source" / name).read_bytes()
-        server.files[f"/{name}"] = content
-        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
-        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
-    layouts = tuple(
-        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
-        for layout in entry.layouts
-    )
-    changed = replace(entry, remotes=tuple(remotes), layouts=layouts)
+    changed = entry_on(server, tmp_path / "source")
     monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
     return changed
 
@@ -192,12 +179,20 @@ def test_a_folder_that_cannot_be_written_to(mnist, tmp_path, monkeypatch):
         load("mnist")
 
 
-def test_progress_is_shown_on_standard_error(mnist, cache, capsys):
-    pytest.importorskip("rich")
-    fetch(mnist, cache, progress=True)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "train-images-idx3-ubyte.gz" in captured.err
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_goes_to_the_one_display(mnist, server, cache, monkeypatch, progress):
+    said, hide = [], []
+
+    @contextlib.contextmanager
+    def display(*, hidden: bool):
+        hide.append(hidden)
+        yield lambda done, total, text: said.append((done, total, text))
+
+    monkeypatch.setattr("softmargin._progress.progress", display)
+    fetch(mnist, cache, progress=progress)
+    assert hide == [not progress] * 4
+    for address, content in server.files.items():
+        assert (len(content), len(content), address[1:]) in said
 
 
 def test_a_bar_is_not_needed(mnist, cache, monkeypatch, capsys):

@@ -20,7 +20,7 @@ from data_files import (
 )
 
 from softmargin.data import BrokenFileError, FolderSplit, MissingDataError, load, load_table
-from softmargin.data.readers.packed import undo_differences
+from softmargin.data.readers.arrays import undo_differences
 
 
 def read(name, root, **options):

@@ -1,12 +1,13 @@
 """CIFAR's pickles are read without unpickling: the right content, or one sentence."""
 
 import io
+import os
 import pickle
 import random
 
 import numpy as np
 import pytest
-from data_files import cifar_files, write_files
+from data_files import cifar_files, write_cifar, write_files
 from pickle_files import python2_pickle
 
 from softmargin.data import BrokenFileError, load
@@ -88,6 +89,7 @@ def test_a_short_type_of_an_array_does_no_harm():
     [
         (b"\x80\x02}q\x01.x", None),
         (b"", "pickle exhausted"),
+        (b"garbage", "must be a pickle"),
         (b"\x80\x02}", "pickle exhausted"),
         (b"\x80\x02].", "must hold a dict"),
         (b"\x80\x02cnumpy\ndtype\n.", "must hold a dict"),
@@ -184,3 +186,56 @@ def test_any_damage_is_read_as_plain_content_or_one_sentence(protocol):
         assert message.isprintable()
         assert len(message) < 400
     assert refused > 200
+
+
+class Evil:
+    def __init__(self, call, *arguments):
+        self.parts = call, arguments
+
+    def __reduce__(self):
+        return self.parts
+
+
+def pickles(target):
+    return {
+        "system": Evil(os.system, f"touch {target}"),
+        "open": Evil(open, str(target), "w"),
+        "eval": Evil(eval, f"open({str(target)!r}, 'w')"),
+        "getattr": Evil(getattr, "text", "upper"),
+        "numpy": Evil(np.save, str(target), 0),
+        "nested": {"data": [Evil(os.mkdir, str(target))]},
+        "object array": {"data": np.array([Evil(os.mkdir, str(target))], dtype=object)},
+    }
+
+
+@pytest.mark.parametrize("kind", pickles("x"))
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_pickles_run_no_code(tmp_path, kind, protocol):
+    target = tmp_path / "target"
+    content = pickle.dumps(pickles(target)[kind], protocol)
+    with pytest.raises(BrokenFileError, match="data_batch_1 must be a pickle of arrays.*asks for"):
+        read(content)
+    assert not target.exists()
+
+
+def test_load_refuses_a_pickle_with_code(tmp_path):
+    write_cifar(tmp_path, "cifar10")
+    target = tmp_path / "target"
+    evil = pickle.dumps(Evil(os.mkdir, str(target)), 2)
+    (tmp_path / "cifar-10-batches-py/data_batch_3").write_bytes(evil)
+    with pytest.raises(BrokenFileError, match="data_batch_3"):
+        load("cifar10", root=tmp_path, verify=False)
+    assert not target.exists()
+    with pytest.raises(BrokenFileError, match="data_batch_1 is damaged: its md5 must be c99caf"):
+        load("cifar10", root=tmp_path)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize(
+    "content", [*cifar_files("cifar10").values(), {b"data": b"\xff\0", "n": 1.5}]
+)
+def test_pickles_of_numbers_are_read(content, protocol):
+    result = read(pickle.dumps(content, protocol))
+    for key, value in content.items():
+        name = key.decode() if isinstance(key, bytes) else key
+        assert np.array_equal(result[name], value)

@@ -1,4 +1,4 @@
-"""Parts, folds and polluted labels: exact counts, every seed."""
+"""Parts, folds and label noise: exact counts, every seed."""
 
 import math
 
@@ -7,7 +7,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softmargin.data import Dataset, Provenance, Split, load, load_table, pollute_labels, subset
+from softmargin.data import (
+    Dataset,
+    Provenance,
+    Split,
+    label_noise,
+    load,
+    load_table,
+    pollute_labels,
+    subset,
+)
 
 LABELS = st.lists(st.integers(0, 6), min_size=2, max_size=200)
 
@@ -18,27 +27,27 @@ def half_up(value):
 
 @settings(max_examples=150, deadline=None)
 @given(LABELS, st.floats(0.0, 0.99), st.integers(0, 2**40))
-def test_pollution_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
+def test_label_noise_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
     y = torch.tensor(labels)
-    polluted = pollute_labels(y, rate, 7, seed)
-    changed = polluted != y
+    noisy = label_noise(y, rate, 7, seed)
+    changed = noisy != y
     assert int(changed.sum()) == half_up(rate * len(y))
-    assert polluted.min() >= 0
-    assert polluted.max() < 7
+    assert noisy.min() >= 0
+    assert noisy.max() < 7
     for c in range(7):  # stratified: every class loses its share to within one
         assert abs(int(changed[y == c].sum()) - rate * int((y == c).sum())) < 1 + 1e-6
-    assert torch.equal(polluted, pollute_labels(y, rate, 7, seed))
+    assert torch.equal(noisy, label_noise(y, rate, 7, seed))
     assert y.tolist() == labels
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.2, 0.3, 0.4, 0.5])
-def test_pollution_of_table_3(rate):
+def test_label_noise_of_table_3(rate):
     y = torch.arange(50_000) % 100
-    polluted = pollute_labels(y, rate, 100, seed=1)
-    changed = polluted != y
+    noisy = label_noise(y, rate, 100, seed=1)
+    changed = noisy != y
     assert int(changed.sum()) == round(rate * 50_000)
     assert torch.bincount(y[changed], minlength=100).tolist() == [round(rate * 500)] * 100
-    moved = (polluted - y)[changed] % 100  # every other class is as likely
+    moved = (noisy - y)[changed] % 100  # every other class is as likely
     counts = torch.bincount(moved, minlength=100)
     assert counts[0] == 0
     mean = int(changed.sum()) / 99
@@ -46,10 +55,16 @@ def test_pollution_of_table_3(rate):
     assert chi_square < 98 + 5 * math.sqrt(2 * 98)
 
 
-def test_pollution_depends_on_the_seed():
+def test_label_noise_depends_on_the_seed():
     y = torch.arange(1000) % 10
-    assert not torch.equal(pollute_labels(y, 0.5, 10, 0), pollute_labels(y, 0.5, 10, 1))
-    assert torch.equal(pollute_labels(y, 0.0, 10), y)
+    assert not torch.equal(label_noise(y, 0.5, 10, 0), label_noise(y, 0.5, 10, 1))
+    assert torch.equal(label_noise(y, 0.0, 10), y)
+
+
+def test_the_old_name_of_label_noise():
+    y = torch.arange(100) % 10
+    with pytest.warns(DeprecationWarning, match="pollute_labels is called label_noise now"):
+        assert torch.equal(pollute_labels(y, 0.3, 10, 2), label_noise(y, 0.3, 10, 2))
 
 
 @settings(max_examples=150, deadline=None)
@@ -128,8 +143,8 @@ def test_split_is_a_map_style_dataset():
     x, y = next(iter(DataLoader(train, batch_size=7)))
     assert x.shape == (7, 1, 8, 8)
     assert torch.equal(y, train.batch(torch.arange(7))[1])
-    polluted = train.with_labels(pollute_labels(train.y, 0.1, 10))
-    assert polluted.x is train.x
+    noisy = train.with_labels(label_noise(train.y, 0.1, 10))
+    assert noisy.x is train.x
     assert "(180" in repr(test)
     with pytest.raises(ValueError, match="one class per sample, 3, but got 2"):
         Split(torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64))
@@ -150,13 +165,13 @@ Y = torch.tensor([0, 1, 2])
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        *((lambda r=r: pollute_labels(Y, r, 3), ("rate", str(r))) for r in (-0.1, 1.0, math.nan)),
-        (lambda: pollute_labels(Y, "much", 3), ("rate", "much")),
-        (lambda: pollute_labels(Y, 0.1, 1), ("num_classes", "at least 2", "1")),
-        (lambda: pollute_labels(Y, 0.1, 2), ("0 to 1", "2")),
-        (lambda: pollute_labels(Y.float(), 0.1, 3), ("y", "int64", "float32")),
-        (lambda: pollute_labels([0, 1], 0.1, 3), ("y", "Tensor", "list")),
-        (lambda: pollute_labels(Y, 0.1, 3, seed=-1), ("seed", "-1")),
+        *((lambda r=r: label_noise(Y, r, 3), ("rate", str(r))) for r in (-0.1, 1.0, math.nan)),
+        (lambda: label_noise(Y, "much", 3), ("rate", "much")),
+        (lambda: label_noise(Y, 0.1, 1), ("num_classes", "at least 2", "1")),
+        (lambda: label_noise(Y, 0.1, 2), ("0 to 1", "2")),
+        (lambda: label_noise(Y.float(), 0.1, 3), ("y", "int64", "float32")),
+        (lambda: label_noise([0, 1], 0.1, 3), ("y", "Tensor", "list")),
+        (lambda: label_noise(Y, 0.1, 3, seed=-1), ("seed", "-1")),
         *((lambda f=f: load("digits", fraction=f), ("fraction", "above 0 and at most 1", str(f)))
           for f in (0, -1, 1.5, math.nan)),
         (lambda: load("digits", fraction="half"), ("fraction", "half")),

@@ -1,41 +1,20 @@
 """Downloads from servers that misbehave: within limits, one sentence, nothing left behind."""
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 
 import pytest
-from data_files import mnist_arrays, write_mnist
-from loopback import files_in
+from loopback import entry_on, files_in
 
 from softmargin.data import DownloadError, load, registry
 from softmargin.data import transfer as module
-from softmargin.data.entry import Remote
-from softmargin.data.staging import FOLDER
+from softmargin.data.download import FOLDER
 
 NAME = "train-images-idx3-ubyte.gz"
-
-
-def entry_on(server, source, **changes):
-    """Return MNIST on the server, with the checksums of small files."""
-    write_mnist(source, mnist_arrays())
-    entry, sums, remotes = registry.ENTRIES["mnist"], {}, []
-    for remote in entry.remotes:
-        name = remote.path.rpartition("/")[2]
-        content = (source / name).read_bytes()
-        server.files[f"/{name}"] = content
-        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
-        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
-    layouts = tuple(
-        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
-        for layout in entry.layouts
-    )
-    return replace(entry, remotes=tuple(remotes), layouts=layouts, **changes)
 
 
 @pytest.fixture
@@ -335,9 +314,9 @@ def test_a_full_disk_is_one_sentence_and_gives_back_what_it_took(server, tmp_pat
     code = (
         "import resource, sys; from pathlib import Path;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6));"
-        "from softmargin.data.entry import Entry, Layout, Remote;"
+        "from softmargin.data.entry import DatasetEntry, Layout, Remote;"
         "from softmargin.data.download import fetch;"
-        "e = Entry('big', '', 1, 1, 1, '', '', (Layout('', {'big': ''}),),"
+        "e = DatasetEntry('big', '', 1, 1, 1, '', '', (Layout('', {'big': ''}),),"
         "(Remote(sys.argv[1], '', 'big'),));"
         "fetch(e, Path(sys.argv[2]))"
     )

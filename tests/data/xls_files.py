@@ -89,7 +89,10 @@ def compound(stream):
     header += struct.pack("<IIIIII", tables, used, 0, 4096, 0xFFFFFFFE, 0)
     header += struct.pack("<II", 0xFFFFFFFE, 0)
     header += struct.pack("<109I", *heads, *[0xFFFFFFFF] * (109 - tables))
-    entries = [("Root Entry", 5, 0xFFFFFFFE, 0, 1), ("Workbook", 2, 0, len(stream), 0xFFFFFFFF)]
+    entries = [
+        ("Root DatasetEntry", 5, 0xFFFFFFFE, 0, 1),
+        ("Workbook", 2, 0, len(stream), 0xFFFFFFFF),
+    ]
     folder = b""
     for name, kind, start, size, child in entries:
         coded = (name + "\0").encode("utf-16-le")

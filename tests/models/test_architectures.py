@@ -24,7 +24,7 @@ from softmargin.models import (
     build,
     parameter_count,
 )
-from softmargin.models._blocks import BasicBlock, Bottleneck
+from softmargin.models.resnet import BasicBlock, Bottleneck
 from softmargin.models.wide_resnet import WideBlock
 
 

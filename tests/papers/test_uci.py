@@ -14,7 +14,7 @@ pytest.importorskip("sklearn")
 from scipy import stats
 
 from softmargin.data import Provenance, Split, load_table
-from softmargin.data.table import as_table
+from softmargin.data.sets import as_table
 from softmargin.papers import choice, cross_validation
 from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import (

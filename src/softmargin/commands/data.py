@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
+from softmargin._table import print_table
 from softmargin._text import printable
 from softmargin.commands.common import Command, UsageError
-from softmargin.data import command
+from softmargin.data.download import obtain
+from softmargin.data.entry import DatasetEntry
+from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
+from softmargin.data.files import Found, cache_folder, check, existing, find, search_folders
+from softmargin.data.registry import ENTRIES, entry_of, groups, overview
+
+SUMMARY = "list, fetch, verify and find the data sets"
+DESCRIPTION = """\
+List, fetch, verify and find the data sets. They are looked for in $SOFTMARGIN_DATA, then in the
+cache, and downloaded to the cache."""
+
+_ACTIONS = {
+    "list": "list every data set, and where it is on this machine",
+    "fetch": "download data sets that are not on this machine",
+    "verify": "check the files on this machine against their checksums",
+    "path": "print the folder of data sets; without a name, that of the cache",
+}
+_HELP = "data set, or uci for all of its tables"
+_NAME, _ROOT = "argument NAME:", "argument --root:"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``softmargin data``."""
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    for action, summary in _ACTIONS.items():
+        sub = actions.add_parser(action, help=summary, description=f"{summary.capitalize()}.")
+        default = "" if action in ("fetch", "path") else " (default: all)"
+        sub.add_argument("names", nargs="*", metavar="NAME", help=_HELP + default)
+        if action == "fetch":
+            sub.add_argument("--all", action="store_true", help="all that can be downloaded")
+        sub.add_argument(
+            "--root", metavar="DIR", help="the only folder to look in and to download to"
+        )
 
 
 def run(options: argparse.Namespace) -> None:
     """Run one action; show what went wrong in one sentence."""
     try:
-        command.run(options)
+        act(options)
     except BrokenPipeError:
         raise
     except (ValueError, ImportError) as error:
@@ -24,4 +58,116 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError(text if known else printable(text, None)) from None
 
 
-COMMAND = Command(command.SUMMARY, command.DESCRIPTION, command.declare, run)
+def act(options: argparse.Namespace) -> None:
+    """Run one action; raise ``ValueError``, ``OSError`` or ``ImportError`` with one sentence."""
+    if options.root is not None:
+        existing(_ROOT, options.root)
+    meant = {entry.name: entry for name in options.names for entry in _meant(name)}
+    if options.action == "fetch":
+        _check_asked(options)
+    entries = list((meant or ENTRIES).values())
+    {"list": _list, "fetch": _fetch, "verify": _verify, "path": _path}[options.action](
+        entries, options
+    )
+
+
+def _meant(name: str) -> list[DatasetEntry]:
+    if name.rstrip("/") in groups():
+        return [entry for entry in ENTRIES.values() if entry.group == name.rstrip("/")]
+    return [entry_of(name, _NAME)]
+
+
+def _check_asked(options: argparse.Namespace) -> None:
+    """Refuse to download everything unless that was asked for."""
+    if options.all and options.names:
+        raise ValueError(
+            f"argument --all: stands for every data set, but {options.names[0]!r} was given too."
+        )
+    if not options.all and not options.names:
+        total = sum(entry.megabytes for entry in ENTRIES.values() if entry.has_download)
+        raise ValueError(
+            f"{_NAME} must name what to fetch, of {overview()}; --all fetches all that can be "
+            f"downloaded ({total} MB)."
+        )
+
+
+def _list(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
+    folders, named = search_folders(options.root), options.root is not None
+    rows = [("name", "classes", "train", "test", "where")]
+    for entry in entries:
+        sizes = (str(entry.num_classes), str(entry.train), str(entry.test or "-"))
+        found = find(entry, folders, named=named)
+        rows.append((entry.name, *sizes, _where(entry, found)))
+    print_table(rows, right=rows[0][1:4])
+
+
+def _where(entry: DatasetEntry, found: Found | None) -> str:
+    if entry.bundled:
+        return "in scikit-learn"
+    if found is not None:
+        return str(found.root / found.layout.folder) + (" (a part)" if found.is_part else "")
+    size = f"{entry.megabytes} MB" if entry.megabytes else "under 1 MB"
+    return f"to download, {size}" if entry.has_download else "missing; no download"
+
+
+def _fetch(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
+    """Fetch all that can be had before saying what could not."""
+    failed: list[MissingDataError | BrokenFileError | DownloadError] = []
+    for entry in entries:
+        found = None
+        try:
+            if not entry.bundled and (options.names or entry.has_download):
+                found = obtain(entry, options.root)
+                check(found)
+        except (MissingDataError, BrokenFileError, DownloadError) as error:
+            failed.append(error)
+            continue
+        print(f"{entry.name}: {_where(entry, found)}")
+    if failed:
+        raise type(failed[0])(_with_number(failed))
+
+
+def _with_number(errors: Sequence[Exception]) -> str:
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return str(errors[0]).removesuffix(".") + f"{more}."
+
+
+def _verify(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
+    """Check every file before saying which ones are damaged."""
+    folders, named = search_folders(options.root), options.root is not None
+    copies = [(entry, find(entry, folders, named=named)) for entry in entries]
+    present = [(entry, found) for entry, found in copies if found is not None]
+    if options.names:
+        for entry, found in copies:
+            if found is None and not entry.bundled:
+                obtain(entry, options.root, download=False)  # raises the sentence
+    if not present:
+        looked = " and ".join(map(str, folders))
+        raise MissingDataError(f"there is no data set to verify in {looked}.")
+    damaged: list[BrokenFileError] = []
+    for entry, found in present:
+        try:
+            records = check(found)
+        except BrokenFileError as error:
+            damaged.append(error)
+            continue
+        unknown = sum(not record.verified for record in records)
+        note = f", {unknown} without a checksum" if unknown else ""
+        number = len(records) - unknown
+        print(f"{entry.name}: {number} file{'s' * (number != 1)} verified{note}")
+    if damaged:
+        raise BrokenFileError(_with_number(damaged))
+
+
+def _path(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
+    if not options.names:
+        print(options.root or cache_folder())
+        return
+    for entry in entries:
+        if entry.bundled:
+            raise MissingDataError(f"{entry.name} has no folder: it comes with scikit-learn.")
+        found = obtain(entry, options.root, download=False)
+        print(found.root / found.layout.folder)
+
+
+COMMAND = Command(SUMMARY, DESCRIPTION, declare, run)

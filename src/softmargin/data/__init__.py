@@ -6,21 +6,40 @@
 (torch.Size([1617, 1, 8, 8]), torch.int64)
 """
 
-from softmargin.data.augment import (
-    Augment,
-    Normalize,
-    channel_statistics,
-    random_crop,
-    random_flip,
-)
+from typing import TYPE_CHECKING
+
+from softmargin._lazy import lazy
 from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
-from softmargin.data.loading import load, load_table
-from softmargin.data.readers.folders import FolderSplit
 from softmargin.data.registry import names
-from softmargin.data.resized_crop import RandomResizedCrop
-from softmargin.data.sampling import pollute_labels
-from softmargin.data.sets import Dataset, FileRecord, Provenance, Split, subset
-from softmargin.data.table import Table
+
+if TYPE_CHECKING:
+    from softmargin.data.augment import (
+        Augment,
+        Normalize,
+        RandomResizedCrop,
+        channel_statistics,
+        random_crop,
+        random_flip,
+    )
+    from softmargin.data.files import FileRecord
+    from softmargin.data.loading import load, load_table
+    from softmargin.data.readers.pictures import FolderSplit
+    from softmargin.data.sampling import label_noise, pollute_labels
+    from softmargin.data.sets import Dataset, Provenance, Split, Table, subset
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "augment": (
+                "Augment Normalize RandomResizedCrop channel_statistics random_crop random_flip"
+            ),
+            "files": "FileRecord",
+            "loading": "load load_table",
+            "readers.pictures": "FolderSplit",
+            "sampling": "label_noise pollute_labels",
+            "sets": "Dataset Provenance Split Table subset",
+        },
+    )
 
 __all__ = [
     "Augment",
@@ -36,6 +55,7 @@ __all__ = [
     "Split",
     "Table",
     "channel_statistics",
+    "label_noise",
     "load",
     "load_table",
     "names",

@@ -1,18 +1,27 @@
 """The description of a data set.
 
-An ``Entry`` is one data set. A ``Layout`` is one way its files may lie below a data folder; the
-reader goes with the layout.
+A ``DatasetEntry`` is one data set. A ``Layout`` is one way its files may lie below a data folder;
+the reader goes with the layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from softmargin.data.readers.bundled import Bundled
-from softmargin.data.readers.parts import Reader
-from softmargin.data.readers.tables import TableFacts
-from softmargin.data.recipe import Recipe
+from softmargin._lazy import load_object
+from softmargin.data.recipes import Recipe
+
+if TYPE_CHECKING:
+    from softmargin.data.readers import ReadOptions, Splits
+    from softmargin.data.sets import Split
+
+    Reader = Callable[[Mapping[str, Path], ReadOptions], Splits]
+    Bundled = Callable[[], tuple[Split, list[str], list[str]]]
+
+_READERS = "softmargin.data.readers"
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class Layout:
         folder: Folder within the data folder, "" for the data folder itself.
         files: Name within ``folder`` → checksums as "algorithm:hex", with a blank between them,
             "" where none is published.
-        read: Turns the files into splits; None for tables, which are read by their facts.
+        read: The function that turns the files into splits, as "module:function" within
+            ``readers``; "" for tables, which are read by their recipe.
         optional: Names of which some may be absent.
         note: In what way this copy differs from the published one.
         is_part: Whether samples of the published set are missing in it.
@@ -32,11 +42,17 @@ class Layout:
 
     folder: str
     files: Mapping[str, str]
-    read: Reader | None = None
+    read: str = ""
     optional: frozenset[str] = frozenset()
     note: str = ""
     is_part: bool = False
     named_only: bool = False
+
+    @property
+    def reader(self) -> Reader:
+        """The function that turns the files into splits."""
+        found: Reader = load_object(f"{_READERS}.{self.read}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -50,13 +66,29 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A data set. ``train`` and ``test`` are the published sizes; a table has only ``train``.
+class DatasetEntry:
+    """A data set.
 
-    ``remotes`` are files to download as they are; a ``recipe`` makes the file of a table. ``group``
-    is the word for all data sets of a collection, and their names start with it. ``mirrorable``
-    says that a picture mirrored left to right is still one of its class, as of photographs and not
-    of digits.
+    Args:
+        name: What users call it; that of a table starts with its group.
+        title: What it is, in one line.
+        num_classes: The published number of classes.
+        train: Published size of the training split, of the whole where there is no split.
+        test: Published size of the test split, 0 where there is none.
+        source: Address of its page.
+        licence: On which terms it may be used.
+        layouts: How its files may lie in a data folder, the first choice first.
+        remotes: Files to download as they are.
+        megabytes: Size of the download, rounded down.
+        recipe: How the file of a table is made and read.
+        bundled: The function that reads it out of scikit-learn, as "module:function" within
+            ``readers``.
+        advice: How to get it where it cannot be downloaded.
+        group: The word for all data sets of a collection.
+        mirrorable: Whether a picture mirrored left to right is still one of its class, as of
+            photographs and not of digits.
+        shape: Shape of one sample where all are images of one size.
+        class_names: Names of the classes where the files do not have them.
     """
 
     name: str
@@ -69,12 +101,13 @@ class Entry:
     layouts: tuple[Layout, ...] = ()
     remotes: tuple[Remote, ...] = ()
     megabytes: int = 0
-    facts: TableFacts | None = None
     recipe: Recipe | None = None
-    bundled: Bundled | None = None
+    bundled: str | None = None
     advice: str = ""
     group: str = ""
     mirrorable: bool = False
+    shape: tuple[int, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     @property
     def stem(self) -> str:
@@ -85,3 +118,14 @@ class Entry:
     def has_download(self) -> bool:
         """Whether it can be had from the internet."""
         return bool(self.remotes) or self.recipe is not None
+
+    @property
+    def has_split(self) -> bool:
+        """Whether it comes with a test split."""
+        return self.test > 0
+
+    @property
+    def bundled_reader(self) -> Bundled:
+        """The function that reads it out of scikit-learn."""
+        found: Bundled = load_object(f"{_READERS}.{self.bundled}")
+        return found

@@ -9,25 +9,21 @@ from __future__ import annotations
 from softmargin._text import printable
 
 
-class MissingDataError(FileNotFoundError):
+class _Sentence(Exception):
+    """An error whose message is safe to print."""
+
+    def __init__(self, message: str) -> None:
+        """Keep the sentence."""
+        super().__init__(printable(message, None))
+
+
+class MissingDataError(_Sentence, FileNotFoundError):
     """A data set is neither on this machine nor to be had."""
 
-    def __init__(self, message: str) -> None:
-        """Keep the sentence, safe to print."""
-        super().__init__(printable(message, None))
 
-
-class BrokenFileError(ValueError):
+class BrokenFileError(_Sentence, ValueError):
     """A file is not what its checksum or its format says; the message names the file."""
 
-    def __init__(self, message: str) -> None:
-        """Keep the sentence, safe to print."""
-        super().__init__(printable(message, None))
 
-
-class DownloadError(ConnectionError):
+class DownloadError(_Sentence, ConnectionError):
     """A download did not arrive whole."""
-
-    def __init__(self, message: str) -> None:
-        """Keep the sentence, safe to print."""
-        super().__init__(printable(message, None))

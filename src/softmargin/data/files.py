@@ -9,14 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softmargin._text import printable
-from softmargin.data.entry import Entry, Layout
+from softmargin.data.entry import DatasetEntry, Layout
 from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.sets import FileRecord
 
+Folder = str | os.PathLike[str]
 DATA, CACHE = "SOFTMARGIN_DATA", "SOFTMARGIN_CACHE"
 SUMS = "SHA256SUMS"
 
 _digests: dict[tuple[str, str, int, int], str] = {}
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One file that was read: its path, its sha256, and whether that was checked."""
+
+    path: str
+    sha256: str
+    verified: bool
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ def cache_folder() -> Path:
     return user_cache_path("softmargin", appauthor=False)
 
 
-def search_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
+def search_folders(root: Folder | None = None) -> list[Path]:
     """Return the folders to look in: ``root`` alone, or ``$SOFTMARGIN_DATA`` and the cache."""
     if root is not None:
         return [existing("root", root)]
@@ -53,12 +62,7 @@ def search_folders(root: str | os.PathLike[str] | None = None) -> list[Path]:
     return [cache_folder()]
 
 
-def download_folder(root: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that downloads go to: ``root`` where given, else the cache."""
-    return cache_folder() if root is None else Path(root)
-
-
-def existing(name: str, folder: str | os.PathLike[str]) -> Path:
+def existing(name: str, folder: Folder) -> Path:
     """Return a folder; say what its caller calls it where there is none."""
     if not os.fspath(folder) or not os.path.isdir(folder):
         shown = printable(os.fspath(folder))
@@ -66,7 +70,7 @@ def existing(name: str, folder: str | os.PathLike[str]) -> Path:
     return Path(folder)
 
 
-def find(entry: Entry, folders: list[Path], *, named: bool = False) -> Found | None:
+def find(entry: DatasetEntry, folders: list[Path], *, named: bool = False) -> Found | None:
     """Return the first copy of a data set, looking for each layout in each folder.
 
     ``named`` says that the caller named the folder, which may then be that of this data set.

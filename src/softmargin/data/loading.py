@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from importlib.metadata import version
 
-from softmargin.data.download import fetch
-from softmargin.data.entry import Entry
-from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.files import DATA, Found, check, download_folder, find, search_folders
-from softmargin.data.readers.parts import Options, Parts
+from softmargin.data.download import obtain
+from softmargin.data.entry import DatasetEntry
+from softmargin.data.errors import BrokenFileError
+from softmargin.data.files import Folder, Found, check
+from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.readers.tables import read_table
 from softmargin.data.registry import entry_of
 from softmargin.data.sampling import check_fraction
-from softmargin.data.sets import Dataset, Provenance
-from softmargin.data.table import Table, as_table
+from softmargin.data.sets import Dataset, Provenance, Table, as_table
 from softmargin.functional._checks import check_count
-
-Folder = str | os.PathLike[str]
 
 
 def load(
@@ -67,13 +64,13 @@ def load(
         check_fraction(fraction)
     check_count("seed", seed, 0)
     check_count("image_size", image_size, 1)
-    options = Options(fraction, seed, image_size, filtered)
-    if entry.bundled is not None:
+    options = ReadOptions(fraction, seed, image_size, filtered)
+    if entry.bundled:
         return _cut(_bundled(entry, seed), options)
     found = obtain(entry, root, download=download)
     records = check(found, verify=verify)
     provenance = Provenance(entry.source, entry.licence, records, found.layout.note)
-    if entry.facts is not None:
+    if entry.recipe is not None:
         return _cut(_read_table(entry, found, options, provenance, verify), options)
     return _read_images(entry, found, options, provenance)
 
@@ -95,34 +92,16 @@ def load_table(
         [50, 50, 50]
     """
     entry = entry_of(name)
-    if entry.facts is None and entry.bundled is None:
+    if entry.has_split:
         raise ValueError(f"name must be a data set without a split, but got {name!r}.")
     table = load(name, root=root, download=download, seed=seed, verify=verify, filtered=filtered)
     assert isinstance(table, Table)
     return table
 
 
-def obtain(entry: Entry, root: Folder | None = None, *, download: bool = True) -> Found:
-    """Return a copy of a data set on this machine, downloading it where that is allowed."""
-    folders = search_folders(root)
-    found = find(entry, folders, named=root is not None)
-    if found is not None:
-        return found
-    if download and entry.has_download:
-        return fetch(entry, download_folder(root))
-    looked = " and ".join(str(folder) for folder in folders)
-    if entry.has_download:
-        advice = f"fetch it with: softmargin data fetch {entry.name}"
-    else:
-        advice = f"get it from {entry.source} and {entry.advice}"
-    elsewhere = "" if root is not None else f", or set {DATA} to a folder that has it"
-    raise MissingDataError(f"{entry.name} was not found in {looked}: {advice}{elsewhere}.")
-
-
-def _bundled(entry: Entry, seed: int) -> Table:
-    assert entry.bundled is not None
+def _bundled(entry: DatasetEntry, seed: int) -> Table:
     try:
-        whole, class_names, features = entry.bundled()
+        whole, class_names, features = entry.bundled_reader()
     except ImportError:
         raise ImportError(
             f'{entry.name} comes with scikit-learn, not installed: pip install "softmargin[lab]".'
@@ -133,47 +112,52 @@ def _bundled(entry: Entry, seed: int) -> Table:
 
 
 def _read_table(
-    entry: Entry, found: Found, options: Options, provenance: Provenance, verify: bool
+    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance, verify: bool
 ) -> Table:
-    assert entry.facts is not None
+    assert entry.recipe is not None
     (path,) = found.files.values()
     filtered = options.filtered
-    whole, classes, features = read_table(path, entry.facts, filtered=filtered, verify=verify)
-    expected = entry.facts.paper_rows if filtered else entry.facts.rows
-    part = len(whole) < expected
+    whole, classes, features = read_table(path, entry.recipe, filtered=filtered, verify=verify)
+    is_subset = len(whole) < (entry.train if filtered else entry.recipe.rows)
     return as_table(
-        entry.name, whole, classes, features, provenance, seed=options.seed, is_subset=part
+        entry.name, whole, classes, features, provenance, seed=options.seed, is_subset=is_subset
     )
 
 
-def _read_images(entry: Entry, found: Found, options: Options, provenance: Provenance) -> Dataset:
-    assert found.layout.read is not None
-    parts = found.layout.read(found.files, options)
-    _check_classes(entry, parts, found)
-    part = len(parts.train) < entry.train or len(parts.test) < entry.test
-    names = tuple(parts.class_names)
+def _read_images(
+    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance
+) -> Dataset:
+    parts = found.layout.reader(found.files, options)
+    names = tuple(parts.class_names or entry.class_names)
+    _check_classes(entry, parts, names, found)
     dataset = Dataset(
-        *(entry.name, parts.train, parts.test, names, provenance, part),
+        entry.name,
+        parts.train,
+        parts.test,
+        names,
+        provenance,
+        is_subset=len(parts.train) < entry.train or len(parts.test) < entry.test,
         mirrorable=entry.mirrorable,
     )
     return dataset if parts.is_cut else _cut(dataset, options)
 
 
-def _cut(dataset: Dataset, options: Options) -> Dataset:
+def _cut(dataset: Dataset, options: ReadOptions) -> Dataset:
     return dataset if options.fraction is None else dataset.subset(options.fraction, options.seed)
 
 
-def _check_classes(entry: Entry, parts: Parts, found: Found) -> None:
+def _check_classes(entry: DatasetEntry, parts: Splits, names: Sequence[str], found: Found) -> None:
     """Raise where labels and class names do not fit together, or are of another data set."""
-    if len(parts.class_names) > entry.num_classes:
+    where = found.root / found.layout.folder
+    if len(names) > entry.num_classes:
         raise BrokenFileError(
-            f"{found.root / found.layout.folder} must hold at most {entry.num_classes} classes "
-            f"to be {entry.name}, but holds {len(parts.class_names)}."
+            f"{where} must hold at most {entry.num_classes} classes to be {entry.name}, but holds "
+            f"{len(names)}."
         )
     for split in (parts.train, parts.test):
         highest = int(split.y.max()) if len(split) else 0
-        if len(split) and (int(split.y.min()) < 0 or highest >= len(parts.class_names)):
+        if len(split) and (int(split.y.min()) < 0 or highest >= len(names)):
             raise BrokenFileError(
-                f"{found.root / found.layout.folder} must hold classes 0 to "
-                f"{len(parts.class_names) - 1} of {entry.name}, but holds {highest}."
+                f"{where} must hold classes 0 to {len(names) - 1} of {entry.name}, but holds "
+                f"{highest}."
             )

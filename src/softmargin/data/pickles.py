@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import pickletools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -71,6 +70,13 @@ _NAMES = {
     "_codecs encode",  # how old protocols write bytes
 }
 _MARK = object()
+# instructions whose argument is the value
+_NUMBERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"}
+_BYTES = {"STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"}
+_TEXTS = {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
+_VALUES = _NUMBERS | _BYTES | _TEXTS
+_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": _MARK}
+_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 class _Reader:
@@ -83,17 +89,65 @@ class _Reader:
     def read(self, content: bytes) -> Any:
         """Return what the pickle describes; raise one of ``_BROKEN`` with a phrase."""
         for opcode, argument, _ in pickletools.genops(content):
-            name = opcode.name
-            if name in _VALUES:
+            if opcode.name in _VALUES:
                 self.stack.append(argument)
-            elif name in _ACTIONS:
-                _ACTIONS[name](self, argument)
-            elif name != "STOP":
-                raise ValueError(f"it has the instruction {name}")
+            elif opcode.name in _CONSTANTS:
+                self.stack.append(_CONSTANTS[opcode.name])
+            else:
+                self.follow(opcode.name, argument)
         result = _finished(self.pop())
         if self.stack:
             raise ValueError("it ends too soon")
         return result
+
+    def follow(self, name: str, argument: Any) -> None:
+        """Do what one instruction says."""
+        push = self.stack.append
+        match name:
+            case "PROTO" | "FRAME" | "STOP":
+                pass
+            case "EMPTY_DICT":
+                push({})
+            case "EMPTY_LIST":
+                push([])
+            case "TUPLE":
+                push(tuple(self.pop_to_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                taken = [_finished(self.pop()) for _ in range(_TUPLES[name])]
+                push(tuple(reversed(taken)))
+            case "LIST":
+                push(self.pop_to_mark())
+            case "APPEND" | "APPENDS":
+                items = self.pop_to_mark() if name == "APPENDS" else [_finished(self.pop())]
+                self.top(list).extend(items)
+            case "DICT":
+                items = self.pop_to_mark()
+                push({})
+                self.set_items(items)
+            case "SETITEM":
+                value, key = _finished(self.pop()), self.pop()
+                self.set_items([key, value])
+            case "SETITEMS":
+                self.set_items(self.pop_to_mark())
+            case "GLOBAL":
+                push(_name(argument))
+            case "STACK_GLOBAL":
+                last, module = self.pop(), self.pop()
+                push(_name(f"{_plain(module)} {_plain(last)}"))
+            case "REDUCE":
+                arguments, what = self.pop(), self.pop()
+                push(_called(what, arguments))
+            case "BUILD":
+                state = self.pop()
+                _build(self.stack[-1], state)
+            case "MEMOIZE" | "PUT" | "BINPUT" | "LONG_BINPUT":
+                self.memo[len(self.memo) if name == "MEMOIZE" else argument] = self.stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                if argument not in self.memo:
+                    raise ValueError("it repeats a value that it does not have")
+                push(self.memo[argument])
+            case _:
+                raise ValueError(f"it has the instruction {name}")
 
     def pop(self) -> Any:
         """Take the last value."""
@@ -111,81 +165,11 @@ class _Reader:
                 return [_finished(value) for value in taken]
         raise ValueError("a mark is missing in it")
 
-    def push_tuple(self, length: int) -> None:
-        """Make a tuple of the last values."""
-        taken = [self.pop() for _ in range(length)]
-        self.stack.append(tuple(_finished(value) for value in reversed(taken)))
-
-    def recall(self, place: int) -> None:
-        """Repeat the value under a number."""
-        if place not in self.memo:
-            raise ValueError("it repeats a value that it does not have")
-        self.stack.append(self.memo[place])
-
-    def remember(self, place: int) -> None:
-        """Note the last value under a number."""
-        self.memo[place] = self.stack[-1]
-
     def top(self, kind: type) -> Any:
         """Return the last value, which must be of this kind."""
         if not isinstance(self.stack[-1], kind):
             raise ValueError(f"it extends what is no {kind.__name__}")
         return self.stack[-1]
-
-    def name(self, text: str) -> None:
-        """Note a name, if it is one of those that rebuild arrays."""
-        text = text.replace("numpy._core.", "numpy.core.", 1)
-        if text not in _NAMES:
-            raise ValueError(f"it asks for {text.replace(' ', '.')}")
-        self.stack.append(_Name(text))
-
-    def call(self) -> None:
-        """Do what one of the names stands for."""
-        arguments, what = self.pop(), self.pop()
-        if not isinstance(what, _Name) or not isinstance(arguments, tuple):
-            raise ValueError("it calls what is no function")
-        if what.text == "_codecs encode":
-            text, encoding = (_plain(argument) for argument in arguments)
-            if encoding != "latin1":
-                raise ValueError("it asks for another encoding than latin1")
-            self.stack.append(text.encode("latin1"))
-        elif what.text == "numpy dtype":
-            self.stack.append(_Type(_plain(arguments[0])))
-        elif what.text.endswith("_reconstruct"):
-            if not isinstance(arguments[0], _Name) or arguments[0].text != "numpy ndarray":
-                raise ValueError("it rebuilds what is no array")
-            self.stack.append(_Array())
-        else:
-            raise ValueError("it calls a type")
-
-    def build(self) -> None:
-        """Give an array or its type what it consists of."""
-        state, what = self.pop(), self.stack[-1]
-        if isinstance(what, _Type):
-            what.order = _plain(state[1])
-        elif isinstance(what, _Array):
-            what.array = _array(state)
-        else:
-            raise ValueError("it builds what is no array")
-
-    def append(self, items: list[Any]) -> None:
-        """Make a list longer."""
-        self.top(list).extend(items)
-
-    def push_dict(self, items: list[Any]) -> None:
-        """Make a dict of keys and values that take turns."""
-        self.stack.append({})
-        self.set_items(items)
-
-    def set_item(self) -> None:
-        """Put one key and its value into a dict."""
-        value, key = _finished(self.pop()), self.pop()
-        self.set_items([key, value])
-
-    def name_from_stack(self) -> None:
-        """Note the name whose module and self are the last two values."""
-        name, module = self.pop(), self.pop()
-        self.name(f"{_plain(module)} {_plain(name)}")
 
     def set_items(self, items: list[Any]) -> None:
         """Fill a dict with keys and values that take turns."""
@@ -196,6 +180,42 @@ class _Reader:
             if isinstance(value, (_Name, _Type)):
                 raise ValueError("it holds a name where a value should be")
             known[key] = value
+
+
+def _name(text: str) -> _Name:
+    """Note a name, if it is one of those that rebuild arrays."""
+    text = text.replace("numpy._core.", "numpy.core.", 1)
+    if text not in _NAMES:
+        raise ValueError(f"it asks for {text.replace(' ', '.')}")
+    return _Name(text)
+
+
+def _called(what: Any, arguments: Any) -> Any:
+    """Return what one of the names makes of its arguments."""
+    if not isinstance(what, _Name) or not isinstance(arguments, tuple):
+        raise ValueError("it calls what is no function")
+    if what.text == "_codecs encode":
+        text, encoding = (_plain(argument) for argument in arguments)
+        if encoding != "latin1":
+            raise ValueError("it asks for another encoding than latin1")
+        return text.encode("latin1")
+    if what.text == "numpy dtype":
+        return _Type(_plain(arguments[0]))
+    if what.text == "numpy ndarray":
+        raise ValueError("it calls a type")
+    if not isinstance(arguments[0], _Name) or arguments[0].text != "numpy ndarray":
+        raise ValueError("it rebuilds what is no array")
+    return _Array()
+
+
+def _build(what: Any, state: Any) -> None:
+    """Give an array or its type what it consists of."""
+    if isinstance(what, _Type):
+        what.order = _plain(state[1])
+    elif isinstance(what, _Array):
+        what.array = _array(state)
+    else:
+        raise ValueError("it builds what is no array")
 
 
 def _plain(text: Any) -> str:
@@ -229,41 +249,3 @@ def _finished(value: Any) -> Any:
     if value.array is None:
         raise ValueError("it holds an array without content")
     return value.array
-
-
-_Action = Callable[[_Reader, Any], None]
-
-# instructions whose argument is the value
-_VALUES = {
-    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-    *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-}
-_ACTIONS: dict[str, _Action] = {
-    "PROTO": lambda *_: None,
-    "FRAME": lambda *_: None,
-    "MARK": lambda reader, _: reader.stack.append(_MARK),
-    "NONE": lambda reader, _: reader.stack.append(None),
-    "NEWTRUE": lambda reader, _: reader.stack.append(True),
-    "NEWFALSE": lambda reader, _: reader.stack.append(False),
-    "EMPTY_DICT": lambda reader, _: reader.stack.append({}),
-    "EMPTY_LIST": lambda reader, _: reader.stack.append([]),
-    "EMPTY_TUPLE": lambda reader, _: reader.stack.append(()),
-    "TUPLE": lambda reader, _: reader.stack.append(tuple(reader.pop_to_mark())),
-    "TUPLE1": lambda reader, _: reader.push_tuple(1),
-    "TUPLE2": lambda reader, _: reader.push_tuple(2),
-    "TUPLE3": lambda reader, _: reader.push_tuple(3),
-    "LIST": lambda reader, _: reader.stack.append(reader.pop_to_mark()),
-    "APPEND": lambda reader, _: reader.append([_finished(reader.pop())]),
-    "APPENDS": lambda reader, _: reader.append(reader.pop_to_mark()),
-    "DICT": lambda reader, _: reader.push_dict(reader.pop_to_mark()),
-    "SETITEM": lambda reader, _: reader.set_item(),
-    "SETITEMS": lambda reader, _: reader.set_items(reader.pop_to_mark()),
-    "GLOBAL": lambda reader, text: reader.name(text),
-    "STACK_GLOBAL": lambda reader, _: reader.name_from_stack(),
-    "REDUCE": lambda reader, _: reader.call(),
-    "BUILD": lambda reader, _: reader.build(),
-    "MEMOIZE": lambda reader, _: reader.remember(len(reader.memo)),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda reader, place: reader.remember(place)),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda reader, place: reader.recall(place)),
-}

@@ -1,39 +1,74 @@
-"""Which data sets there are. Adding one costs an entry, and a reader for a new format."""
+"""Which data sets there are; PyTorch is not imported for that.
+
+Adding one costs an entry in ``published.toml``, and a reader for a new format.
+"""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
 
-from softmargin._text import printable
-from softmargin.data.entry import Entry
-from softmargin.data.published_images import IMAGES
-from softmargin.data.published_tables import TABLES
-from softmargin.data.readers.bundled import read_digits, read_iris
+from softmargin._text import nearest, printable
+from softmargin.data.entry import DatasetEntry, Layout, Remote
+from softmargin.data.recipes import Recipe
 
-_BUNDLED = (
-    Entry(
-        "digits",
-        "Optical Recognition of Handwritten Digits, 8x8, the test part",
-        10,
-        1797,
-        0,
-        "https://archive.ics.uci.edu/dataset/80",
-        "CC BY 4.0",
-        bundled=read_digits,
-    ),
-    Entry(
-        "iris",
-        "Iris as in scikit-learn, with Fisher's values in two rows where UCI's differ",
-        3,
-        150,
-        0,
-        "https://archive.ics.uci.edu/dataset/53",
-        "CC BY 4.0",
-        bundled=read_iris,
-    ),
-)
+_UCI = "uci"
 
-ENTRIES = {entry.name: entry for entry in (*IMAGES, *_BUNDLED, *TABLES)}
+
+def _layouts(facts: list[dict[str, Any]]) -> tuple[tuple[Layout, ...], tuple[Remote, ...]]:
+    """Return the layouts of a data set, and what is to be downloaded for one of them."""
+    layouts, remotes = list[Layout](), list[Remote]()
+    for each in facts:
+        sums = {
+            name: total if isinstance(total, str) else " ".join(total)
+            for name, total in each.pop("files").items()
+        }
+        folders, url = each.pop("folders"), each.pop("url", "")
+        into, unpack = each.pop("into", folders[0]), each.pop("unpack", False)
+        each["optional"] = frozenset(each.get("optional", ()))
+        layouts += [Layout(folder, sums, **each) for folder in folders]
+        if url:
+            place = f"{into}/" if into else ""
+            remotes += [Remote(f"{url}/{n}", total, place + n, unpack) for n, total in sums.items()]
+    return tuple(layouts), tuple(remotes)
+
+
+def _entry(name: str, facts: dict[str, Any]) -> DatasetEntry:
+    layouts, remotes = _layouts(facts.pop("layouts", []))
+    for several in ("shape", "class_names"):
+        facts[several] = tuple(facts.get(several, ()))
+    return DatasetEntry(name, layouts=layouts, remotes=remotes, **facts)
+
+
+def _table(stem: str, facts: Mapping[str, Any]) -> DatasetEntry:
+    number = facts.get("dataset")
+    counts = facts["class_counts"]
+    sums = {f"{stem}.csv": f"sha256:{facts['sha256']}"}
+    return DatasetEntry(
+        name=f"{_UCI}/{stem}",
+        title=facts["title"],
+        num_classes=len(counts),
+        train=sum(counts.values()),
+        test=0,
+        source="https://archive.ics.uci.edu" + (f"/dataset/{number}" if number else ""),
+        licence=facts.get("licence", "CC BY 4.0"),
+        layouts=(Layout(_UCI, sums, note=facts.get("note", "")),),
+        recipe=Recipe.of(facts),
+        group=_UCI,
+    )
+
+
+def _entries() -> dict[str, DatasetEntry]:
+    facts = tomllib.loads(files("softmargin.data").joinpath("published.toml").read_text("utf-8"))
+    tables = facts.pop(_UCI)
+    found = [_entry(name, each) for name, each in facts.items()]
+    found += [_table(stem, each) for stem, each in tables.items()]
+    return {entry.name: entry for entry in found}
+
+
+ENTRIES = _entries()
 
 
 def names() -> list[str]:
@@ -64,7 +99,7 @@ def overview() -> str:
     return f"{', '.join(single)} and {', '.join(f'{group}/<table>' for group in groups())}"
 
 
-def entry_of(name: str, argument: str = "name") -> Entry:
+def entry_of(name: str, argument: str = "name") -> DatasetEntry:
     """Return an entry; for an unknown name raise ``ValueError`` with the nearest ones.
 
     ``argument`` is what the caller of the caller calls the name.
@@ -75,9 +110,6 @@ def entry_of(name: str, argument: str = "name") -> Entry:
         return ENTRIES[name]
     stems = {entry.stem: entry.name for entry in reversed(ENTRIES.values())}
     plain = name.lower().replace("-", "_").rpartition("/")[2]
-    close = get_close_matches(plain[:100], stems, n=3, cutoff=0.5)
-    if plain in stems:
-        close = [plain, *(stem for stem in close if stem != plain)]
-    nearest = ", ".join(stems[stem] for stem in close)
-    allowed = f"a data set such as {nearest}" if nearest else f"one of {overview()}"
+    close = ", ".join(stems[stem] for stem in nearest(plain, stems))
+    allowed = f"a data set such as {close}" if close else f"one of {overview()}"
     raise ValueError(f"{argument} must be {allowed}, but got '{printable(name)}'.")

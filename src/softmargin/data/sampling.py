@@ -1,4 +1,4 @@
-"""Which samples: stratified parts, folds and polluted labels, all from a seed.
+"""Which samples: stratified parts, folds and label noise, all from a seed.
 
 How many samples of each class are taken is fixed by ``shares``, not drawn: the whole is
 ``round(fraction · N)`` (halves up), and each class gets its share of that, rounded so that the
@@ -7,13 +7,15 @@ sum is exact (largest remainders first, then lower classes). Which ones is drawn
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
 from softmargin.functional._checks import check_classes, check_count, check_number
 
 
-def pollute_labels(y: Tensor, rate: float, num_classes: int, seed: int = 0) -> Tensor:
+def label_noise(y: Tensor, rate: float, num_classes: int, seed: int = 0) -> Tensor:
     """Return a copy of the classes in which a share is wrong (LM Table 3).
 
     Exactly ``round(rate · N)`` labels change, every class loses its share of them to within one,
@@ -28,10 +30,10 @@ def pollute_labels(y: Tensor, rate: float, num_classes: int, seed: int = 0) -> T
     Example:
         >>> import torch
         >>> y = torch.arange(100) % 10
-        >>> polluted = pollute_labels(y, 0.3, num_classes=10)
-        >>> int((polluted != y).sum())
+        >>> noisy = label_noise(y, 0.3, num_classes=10)
+        >>> int((noisy != y).sum())
         30
-        >>> torch.equal(polluted, pollute_labels(y, 0.3, num_classes=10, seed=0))
+        >>> torch.equal(noisy, label_noise(y, 0.3, num_classes=10, seed=0))
         True
 
     Reference:
@@ -44,9 +46,15 @@ def pollute_labels(y: Tensor, rate: float, num_classes: int, seed: int = 0) -> T
     generator = _generator(seed)
     chosen = _draw(y, rate, generator)
     steps = torch.randint(1, num_classes, (len(chosen),), generator=generator).to(y.device)
-    polluted = y.clone()
-    polluted[chosen] = (y[chosen] + steps) % num_classes
-    return polluted
+    noisy = y.clone()
+    noisy[chosen] = (y[chosen] + steps) % num_classes
+    return noisy
+
+
+def pollute_labels(y: Tensor, rate: float, num_classes: int, seed: int = 0) -> Tensor:
+    """Return the same as :func:`label_noise`, which is its name now."""
+    warnings.warn("pollute_labels is called label_noise now.", DeprecationWarning, stacklevel=2)
+    return label_noise(y, rate, num_classes, seed)
 
 
 def stratified_indices(y: Tensor, fraction: float, seed: int = 0) -> Tensor:

@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from softmargin.data.sampling import stratified_indices
+from softmargin.data.files import FileRecord
+from softmargin.data.sampling import stratified_folds, stratified_indices
 
 
 class Split:
@@ -63,7 +64,7 @@ class Split:
         return self.select(stratified_indices(self.y, fraction, seed))
 
     def with_labels(self, y: Tensor) -> Split:
-        """Return the same samples with other classes, such as polluted ones."""
+        """Return the same samples with other classes, such as noisy ones."""
         return Split(self.x, y)
 
     def class_counts(self, num_classes: int) -> list[int]:
@@ -81,15 +82,6 @@ class Split:
     def __repr__(self) -> str:
         """Name the shape."""
         return f"Split(x={tuple(self.x.shape)} {self.x.dtype}, y=({len(self)},))"
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """One file that was read: its path, its sha256, and whether that was checked."""
-
-    path: str
-    sha256: str
-    verified: bool
 
 
 @dataclass(frozen=True)
@@ -169,6 +161,78 @@ class Dataset:
             f"{type(self).__name__}({self.name}: {len(self.train)} train, {len(self.test)} test, "
             f"{self.num_classes} classes{part})"
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Dataset):
+    """A data set that comes without a split: ``whole``, and seeded stratified folds of it.
+
+    ``train`` and ``test`` are the first of ten folds.
+
+    Example:
+        >>> from softmargin.data import load_table
+        >>> iris = load_table("iris")
+        >>> len(iris.whole), [len(test) for _, test in iris.folds(4)]
+        (150, [38, 38, 37, 37])
+        >>> iris.without("sepal length (cm)").whole.x.shape
+        torch.Size([150, 3])
+    """
+
+    whole: Split = field(kw_only=True)
+    feature_names: tuple[str, ...] = ()
+
+    def folds(self, k: int = 10, seed: int = 0) -> list[tuple[Split, Split]]:
+        """Return k pairs of training and test split; every sample is in one test split.
+
+        Each class is spread evenly over the folds, whose sizes differ by at most one.
+        """
+        parts = stratified_folds(self.whole.y, k, seed)
+        return [
+            (self.whole.select((parts != i).nonzero()[:, 0]), self.whole.select(test))
+            for i in range(k)
+            for test in [(parts == i).nonzero()[:, 0]]
+        ]
+
+    def without(self, *features: str) -> Table:
+        """Return the table without the named features."""
+        for name in features:
+            if name not in self.feature_names:
+                allowed = ", ".join(self.feature_names) or "none: these are images"
+                raise ValueError(f"features must be of {allowed}, but got {name!r}.")
+        kept = [i for i, name in enumerate(self.feature_names) if name not in features]
+        whole, train, test = (
+            Split(part.x[:, kept], part.y) for part in (self.whole, self.train, self.test)
+        )
+        names = tuple(self.feature_names[i] for i in kept)
+        return replace(self, whole=whole, train=train, test=test, feature_names=names)
+
+
+def as_table(
+    name: str,
+    whole: Split,
+    class_names: Sequence[str],
+    feature_names: Sequence[str],
+    provenance: Provenance,
+    *,
+    seed: int = 0,
+    is_subset: bool = False,
+) -> Table:
+    """Return a table whose training and test split are the first of ten seeded folds."""
+    empty = whole.select(torch.arange(0))
+    table = Table(
+        name,
+        whole,
+        empty,
+        tuple(class_names),
+        provenance,
+        is_subset,
+        whole=whole,
+        feature_names=tuple(feature_names),
+    )
+    if len(whole) < 10:  # too few for ten folds, as in a test: nothing is held out
+        return table
+    train, test = table.folds(10, seed)[0]
+    return replace(table, train=train, test=test)
 
 
 SplitOrDataset = TypeVar("SplitOrDataset", Split, Dataset)

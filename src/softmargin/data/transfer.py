@@ -9,10 +9,12 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from softmargin import _progress
 from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.files import check_file
@@ -21,6 +23,8 @@ IDLE = 30.0  # seconds without a byte
 GRACE, SLOWEST = 60.0, 20_000  # seconds that any file may take, and bytes per second beyond them
 SMALL = 2**24  # bytes that any file may have
 BLOCK = 2**16
+Say = Callable[[int, int], None]
+"""Takes how many bytes have come, and of how many, 0 where that is not known."""
 
 
 class TransferError(Exception):
@@ -48,12 +52,9 @@ def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress:
         progress: Whether to show a progress bar.
     """
     limit = max(SMALL, (megabytes + 1) * 10**6)
-    bar = bar_of(target.name) if progress else None
-    try:
-        _within(url, GRACE + limit / SLOWEST, lambda over: _receive(url, target, limit, bar, over))
-    finally:
-        if bar is not None:
-            bar.close()
+    with _progress.progress(hidden=not progress) as show:
+        say = partial(show, text=target.name)
+        _within(url, GRACE + limit / SLOWEST, lambda over: _receive(url, target, limit, say, over))
     try:
         check_file(target, checksum)
     except BrokenFileError:
@@ -86,9 +87,9 @@ def _within(url: str, seconds: float, work: Callable[[threading.Event], None]) -
         raise problems[0]
 
 
-def _receive(url: str, target: Path, limit: int, bar: Bar | None, over: threading.Event) -> None:
+def _receive(url: str, target: Path, limit: int, say: Say, over: threading.Event) -> None:
     with _opened(url, limit) as answer, target.open("wb") as file:
-        _copy(url, answer, file, limit, bar, over)
+        _copy(url, answer, file, limit, say, over)
         file.flush()
         os.fsync(file.fileno())
 
@@ -115,12 +116,10 @@ def _length(answer: Any) -> int | None:
 
 
 def _copy(
-    url: str, answer: Any, file: IO[bytes], limit: int, bar: Bar | None, over: threading.Event
+    url: str, answer: Any, file: IO[bytes], limit: int, say: Say, over: threading.Event
 ) -> None:
     """Write what arrives, until it ends, is too much or is no longer wanted."""
     total, expected = 0, _length(answer)
-    if bar is not None:
-        bar.total = expected
     while not over.is_set():
         try:
             block = answer.read1(BLOCK)
@@ -133,8 +132,7 @@ def _copy(
         if not block:
             break
         file.write(block)
-        if bar is not None:
-            bar.update(len(block))
+        say(total, expected or 0)
     if expected is not None and total < expected:
         raise TransferError(url, "the connection was cut", is_network=True)
 
@@ -189,45 +187,3 @@ def _reason(error: BaseException, *, started: bool = False) -> str:
     if isinstance(error, (http.client.HTTPException, ValueError)):
         return "the server's answer makes no sense"
     return "no connection"
-
-
-class Bar:
-    """A progress bar, drawn by Rich on standard error."""
-
-    def __init__(self, title: str) -> None:
-        """Start to draw."""
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self.total: int | None = None
-        self._progress: Any = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._progress.add_task(title, total=None)
-        self._progress.start()
-
-    def update(self, count: int) -> None:
-        """Go on by this many bytes."""
-        self._progress.update(self._task, total=self.total or None, advance=count)
-
-    def close(self) -> None:
-        """Stop drawing."""
-        self._progress.stop()
-
-
-def bar_of(title: str) -> Bar | None:
-    """Return a progress bar, or none where Rich is missing."""
-    try:
-        return Bar(title)
-    except ImportError:
-        return None

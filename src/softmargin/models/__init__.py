@@ -4,21 +4,48 @@
 head)`` gives logits.
 """
 
-from softmargin.models._base import FeatureNetwork, ImageNetwork
-from softmargin.models.classifier import (
-    Classifier,
-    has_batch_norm,
-    parameter_count,
-    to_channels_last,
-)
-from softmargin.models.convnet13 import ConvNet13
-from softmargin.models.fcnn import FCNN, MLP
-from softmargin.models.mobilenet import MobileNetV1
-from softmargin.models.registry import ALIASES, MODELS, build, find
-from softmargin.models.resnet import ResNet, ResNet18, ResNet34, ResNet50, ResNeXt50, SmallResNet
-from softmargin.models.synchronized import SynchronizedBatchNorm, synchronize_batch_norm
-from softmargin.models.vgg import VGG16, VGG16Mod
-from softmargin.models.wide_resnet import WideResNet
+from typing import TYPE_CHECKING
+
+from softmargin._lazy import lazy
+from softmargin.models.registry import ALIASES, MODELS, build, find, names
+
+if TYPE_CHECKING:
+    from softmargin.models._base import FeatureNetwork, ImageNetwork
+    from softmargin.models.classifier import (
+        Classifier,
+        has_batch_norm,
+        parameter_count,
+        to_channels_last,
+    )
+    from softmargin.models.convnet13 import ConvNet13
+    from softmargin.models.fcnn import FCNN, MLP
+    from softmargin.models.mobilenet import MobileNetV1
+    from softmargin.models.resnet import (
+        ResNet,
+        ResNet18,
+        ResNet34,
+        ResNet50,
+        ResNeXt50,
+        SmallResNet,
+    )
+    from softmargin.models.synchronized import SynchronizedBatchNorm, synchronize_batch_norm
+    from softmargin.models.vgg import VGG16, VGG16Mod
+    from softmargin.models.wide_resnet import WideResNet
+else:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "_base": "FeatureNetwork ImageNetwork",
+            "classifier": "Classifier has_batch_norm parameter_count to_channels_last",
+            "convnet13": "ConvNet13",
+            "fcnn": "FCNN MLP",
+            "mobilenet": "MobileNetV1",
+            "resnet": "ResNet ResNet18 ResNet34 ResNet50 ResNeXt50 SmallResNet",
+            "synchronized": "SynchronizedBatchNorm synchronize_batch_norm",
+            "vgg": "VGG16 VGG16Mod",
+            "wide_resnet": "WideResNet",
+        },
+    )
 
 __all__ = [
     "ALIASES",
@@ -43,6 +70,7 @@ __all__ = [
     "build",
     "find",
     "has_batch_norm",
+    "names",
     "parameter_count",
     "synchronize_batch_norm",
     "to_channels_last",

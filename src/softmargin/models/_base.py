@@ -106,3 +106,12 @@ def check_counts(name: str, values: Sequence[int]) -> None:
 def pooled() -> dict[str, nn.Module]:
     """Return the last layers of most networks: the mean over the image, as a vector."""
     return {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten()}
+
+
+def convolution(
+    in_channels: int, out_channels: int, size: int = 3, stride: int = 1, groups: int = 1
+) -> nn.Conv2d:
+    """Return a convolution that keeps the size where the stride is 1; normalisation follows it."""
+    return nn.Conv2d(
+        in_channels, out_channels, size, stride, padding=size // 2, groups=groups, bias=False
+    )

@@ -51,7 +51,7 @@ class ConvNet13(ImageNetwork):
     def __init__(
         self, in_channels: int = 3, *, variant: str = "large_margin", width: int = 128
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_image_options(in_channels)
         check_choice("variant", variant, VARIANTS)
         check_count("width", width, 1)

@@ -47,7 +47,7 @@ class FCNN(FeatureNetwork):
         *,
         last_activation: bool = True,
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_count("in_features", in_features, 1)
         check_counts("widths", widths)
         layers: dict[str, nn.Module] = {"flatten": nn.Flatten()}
@@ -103,7 +103,7 @@ class MLP(FCNN):
         *,
         last_activation: bool = True,
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_count("width", width, 1)
         check_count("depth", depth, 1)
         super().__init__(in_features, (width,) * (depth - 1), last_activation=last_activation)

@@ -7,8 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from softmargin.functional._checks import check_number
-from softmargin.models._base import ImageNetwork, check_image_options, pooled
-from softmargin.models._blocks import convolution
+from softmargin.models._base import ImageNetwork, check_image_options, convolution, pooled
 
 # channels that leave each block, and its stride
 BLOCKS = (
@@ -58,7 +57,7 @@ class MobileNetV1(ImageNetwork):
     def __init__(
         self, in_channels: int = 3, *, images: str = "small", width_multiplier: float = 1.0
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_image_options(in_channels, images)
         check_number("width_multiplier", width_multiplier)
         first_stride = 2 if images == "imagenet" else 1

@@ -77,7 +77,7 @@ class VGG16(ImageNetwork):
         batch_norm: bool = False,
         dropout: float | None = None,
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_image_options(in_channels, images)
         if dropout is None:
             dropout = 0.5 if images == "imagenet" else 0.0
@@ -128,7 +128,7 @@ class VGG16Mod(ImageNetwork):
     """
 
     def __init__(self, in_channels: int = 3, *, batch_norm: bool = True, width: int = 4096) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_image_options(in_channels)
         check_count("width", width, 1)
         features = _thirteen_convolutions(in_channels, batch_norm)[:-1]

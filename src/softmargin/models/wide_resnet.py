@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from softmargin.functional._checks import check_count, check_number
-from softmargin.models._base import ImageNetwork, check_image_options, pooled
+from softmargin.models._base import ImageNetwork, check_image_options, convolution, pooled
 
 
 class WideBlock(nn.Module):
@@ -15,14 +15,14 @@ class WideBlock(nn.Module):
         """Make a block that leaves ``out_channels`` channels."""
         super().__init__()
         self.bn1 = nn.BatchNorm2d(in_channels)
-        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride, padding=1, bias=False)
+        self.conv1 = convolution(in_channels, out_channels, 3, stride)
         self.bn2 = nn.BatchNorm2d(out_channels)
         self.dropout = nn.Dropout(dropout)
-        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
+        self.conv2 = convolution(out_channels, out_channels)
         self.relu = nn.ReLU(inplace=True)
         self.shortcut: nn.Module | None = None
         if stride != 1 or in_channels != out_channels:
-            self.shortcut = nn.Conv2d(in_channels, out_channels, 1, stride, bias=False)
+            self.shortcut = convolution(in_channels, out_channels, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the sum of shortcut and convolutions."""
@@ -61,16 +61,14 @@ class WideResNet(ImageNetwork):
     def __init__(
         self, in_channels: int = 3, *, depth: int = 28, width: int = 10, dropout: float = 0.0
     ) -> None:
-        """Make the layers; see the class."""
+        """Make the layers."""
         check_image_options(in_channels)
         check_count("depth", depth, 10)
         check_count("width", width, 1)
         check_number("dropout", dropout, inclusive=True, below=1.0)
         if depth % 6 != 4:
             raise ValueError(f"depth must be 6n + 4 (10, 16, 22, 28, 34, 40), but got {depth}.")
-        layers: dict[str, nn.Module] = {
-            "conv1": nn.Conv2d(in_channels, 16, 3, padding=1, bias=False)
-        }
+        layers: dict[str, nn.Module] = {"conv1": convolution(in_channels, 16)}
         channels = 16
         for index in range(3):
             out_channels = 16 * 2**index * width

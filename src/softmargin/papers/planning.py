@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from softmargin.data.download import obtain
 from softmargin.data.errors import MissingDataError
-from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
 from softmargin.papers.core import Cell
 

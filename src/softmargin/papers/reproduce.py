@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from softmargin._files import UNFINISHED
+from softmargin.data.download import obtain
 from softmargin.data.errors import DownloadError, MissingDataError
-from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
 from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome

@@ -339,7 +339,7 @@ def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data
     if config.fraction is not None:
         found = found.subset(config.fraction, config.seed)
     if config.pollute:
-        y = data.pollute_labels(found.train.y, config.pollute, found.num_classes, config.seed)
+        y = data.label_noise(found.train.y, config.pollute, found.num_classes, config.seed)
         found = replace(found, train=found.train.with_labels(y))
     return found
 

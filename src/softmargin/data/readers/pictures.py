@@ -1,10 +1,11 @@
-"""Picture files, and Tiny-ImageNet, which is decoded into memory."""
+"""Picture files: Tiny-ImageNet, decoded into memory, and folders, decoded when asked."""
 
 from __future__ import annotations
 
 import io
+import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,46 +15,41 @@ import torch
 from torch import Tensor
 
 from softmargin._text import printable
-from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers.parts import Options, Parts, unreadable
-from softmargin.data.safety import UNREADABLE
+from softmargin.data.archives import UNREADABLE
+from softmargin.data.augment import RandomResizedCrop
+from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.readers import ReadOptions, Splits, reading
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
+ENDINGS = (".jpeg", ".jpg", ".png", ".bmp", ".webp")
+THREADS = min(8, os.cpu_count() or 1)
 TINY = "tiny-imagenet-200/"
 FILE = 2**27  # bytes of one file
 PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 
 
-def read_tiny_zip(files: Mapping[str, Path], options: Options) -> Parts:
+def read_tiny_zip(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its zip archive, without unpacking it."""
     (path,) = files.values()
-    try:
-        with zipfile.ZipFile(path) as opened:
+    errors = (*UNREADABLE, KeyError, OSError)
+    with reading(path, *errors, what=" as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
 
-            def read(name: str) -> bytes:
-                # no more than this size is read of a member
-                if opened.getinfo(name).file_size > FILE:
-                    raise ValueError(f"{printable(name)} in it is larger than {FILE >> 20} MB")
-                return opened.read(name)
+        def read(name: str) -> bytes:
+            # no more than this size is read of a member
+            if opened.getinfo(name).file_size > FILE:
+                raise ValueError(f"{printable(name)} in it is larger than {FILE >> 20} MB")
+            return opened.read(name)
 
-            return _tiny(read, opened.namelist(), path, options)
-    except BrokenFileError:
-        raise
-    except (*UNREADABLE, KeyError, OSError) as error:
-        raise unreadable(path, error, " as Tiny-ImageNet") from None
+        return _tiny(read, opened.namelist(), path, options)
 
 
-def read_tiny_folder(files: Mapping[str, Path], options: Options) -> Parts:
+def read_tiny_folder(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
-    try:
+    with reading(root, OSError, ValueError, IndexError, what=" as Tiny-ImageNet"):
         return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
-    except BrokenFileError:
-        raise
-    except (OSError, ValueError, IndexError) as error:
-        raise unreadable(root, error, " as Tiny-ImageNet") from None
 
 
 def read_small(path: Path) -> bytes:
@@ -64,8 +60,8 @@ def read_small(path: Path) -> bytes:
 
 
 def _tiny(
-    read: Callable[[str], bytes], names: Sequence[str], path: Path, options: Options
-) -> Parts:
+    read: Callable[[str], bytes], names: Sequence[str], path: Path, options: ReadOptions
+) -> Splits:
     ids = read(TINY + "wnids.txt").decode().split()
     words = dict(
         line.split("\t", 1) for line in read(TINY + "words.txt").decode().splitlines() if line
@@ -84,7 +80,7 @@ def _tiny(
     if options.fraction is not None:  # before decoding, which is what takes time
         kept = stratified_indices(y_train, options.fraction, options.seed)
         train, y_train = [train[i] for i in kept.tolist()], y_train[kept]
-    return Parts(
+    return Splits(
         Split(_decode_all(read, train), y_train),
         Split(_decode_all(read, [TINY + "val/images/" + name for name, _ in test]), y_test),
         [words.get(name, name) for name in ids],
@@ -94,15 +90,20 @@ def _tiny(
 
 def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 64) -> Tensor:
     """Decode pictures of one size into one tensor."""
-    images = torch.empty(len(names), 3, size, size, dtype=torch.uint8)
-    with ThreadPoolExecutor(2) as pool:  # Pillow decodes outside of Python's lock
+    return _decode(
+        len(names), size, 2, lambda i: open_picture(lambda: read(names[i]), names[i], size)
+    )
 
-        def store(i: int) -> None:
-            picture = open_picture(lambda: read(names[i]), names[i], size)
-            images[i] = as_tensor(picture)
 
-        done: Iterator[None] = pool.map(store, range(len(names)))
-        for _ in done:
+def _decode(count: int, size: int, threads: int, picture: Callable[[int], Any]) -> Tensor:
+    """Decode so many pictures into one tensor; ``picture`` gives each, in three colours."""
+    images = torch.empty(count, 3, size, size, dtype=torch.uint8)
+
+    def store(i: int) -> None:
+        images[i] = torch.from_numpy(np.array(picture(i))).permute(2, 0, 1)
+
+    with ThreadPoolExecutor(threads) as pool:  # Pillow decodes outside of Python's lock
+        for _ in pool.map(store, range(count)):
             pass
     return images
 
@@ -136,6 +137,131 @@ def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) 
         raise BrokenFileError(f"{name} cannot be read as a picture: {why}.") from None
 
 
-def as_tensor(picture: Any) -> Tensor:
-    """Return a picture as uint8 (3, H, W)."""
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+class FolderSplit(Split):
+    """Pictures that are decoded when asked for, from one folder per class.
+
+    ``batch`` scales each so that its shorter side is 8/7 of ``size`` and cuts the middle ``size`` ×
+    ``size`` out: 256 and 224, the usual evaluation on ImageNet. ``random_batch`` is for training:
+    it cuts a random part out and scales that.
+    """
+
+    def __init__(self, paths: Sequence[Path], y: Tensor, size: int = 224) -> None:
+        """Keep the paths; nothing is opened."""
+        self.paths, self.y, self.size = list(paths), y, size
+
+    @property
+    def x(self) -> Tensor:
+        """Refuse: all pictures at once would not fit into memory."""
+        raise TypeError("x is not in memory for a folder of pictures: use batch(indices).")
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Decode the pictures at these indices into uint8 (N, 3, size, size)."""
+        return self._decoded(indices, lambda picture, _: _middle(picture, self.size))
+
+    def random_batch(
+        self, indices: Tensor, seed: int, crop: RandomResizedCrop | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Decode a random part of each picture, scaled to the same shape as ``batch`` gives.
+
+        Which part follows from the seed and the picture's index alone, not from the others of the
+        batch: several processes that share a batch see what one would.
+
+        Args:
+            indices: Which pictures.
+            seed: Another one for every epoch.
+            crop: How parts are drawn; by default as usual on ImageNet.
+        """
+        chosen = crop or RandomResizedCrop()
+
+        def part(picture: Any, index: int) -> Any:
+            window, flipped = chosen.draw(*picture.size, seed=seed, index=index)
+            scaled = _scaled(picture.crop(window), self.size, self.size)
+            return _mirrored(scaled) if flipped else scaled
+
+        return self._decoded(indices, part)
+
+    def _decoded(self, indices: Tensor, change: Callable[[Any, int], Any]) -> tuple[Tensor, Tensor]:
+        numbers = indices.tolist()
+
+        def picture(place: int) -> Any:
+            path = self.paths[numbers[place]]
+            return change(open_picture(lambda: read_small(path), str(path)), numbers[place])
+
+        return _decode(len(numbers), self.size, THREADS, picture), self.y[indices]
+
+    def select(self, indices: Tensor) -> FolderSplit:
+        """Return a split of the pictures at these indices."""
+        return FolderSplit([self.paths[i] for i in indices.tolist()], self.y[indices], self.size)
+
+    def with_labels(self, y: Tensor) -> FolderSplit:
+        """Return the same pictures with other classes."""
+        return FolderSplit(self.paths, y, self.size)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        """Decode one picture."""
+        images, y = self.batch(torch.tensor([index]))
+        return images[0], y[0]
+
+    def __repr__(self) -> str:
+        """Name the sizes."""
+        return f"FolderSplit({len(self)} pictures of 3 x {self.size} x {self.size})"
+
+
+def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
+    """Read folders ``train`` and ``val`` that each hold one folder per class."""
+    try:
+        return _read_folders(files, options)
+    except MissingDataError:
+        raise
+    except OSError as error:
+        raise MissingDataError(f"{error.filename} cannot be read: {error.strerror}.") from None
+
+
+def _read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
+    folders = {part: _class_folders(files[part]) for part in ("train", "val")}
+    names = sorted(folders["train"])
+    if extra := sorted(set(folders["val"]) - set(names)):
+        raise BrokenFileError(
+            f"{files['val']} must have the classes of train, but also has '{printable(extra[0])}'."
+        )
+    splits = []
+    for part in ("train", "val"):
+        found = [(p, c) for c, n in enumerate(names) for p in _pictures(folders[part].get(n))]
+        if not found:
+            raise MissingDataError(f"{files[part]} must hold pictures, but holds none.")
+        y = torch.tensor([c for _, c in found])
+        splits.append(FolderSplit([p for p, _ in found], y, options.image_size))
+    return Splits(splits[0], splits[1], names)
+
+
+def _class_folders(folder: Path) -> dict[str, Path]:
+    found = {entry.name: Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()}
+    if not found:
+        raise MissingDataError(f"{folder} must hold one folder per class, but holds none.")
+    return found
+
+
+def _pictures(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    names = (entry.name for entry in os.scandir(folder))
+    return [folder / name for name in sorted(names) if name.lower().endswith(ENDINGS)]
+
+
+def _scaled(picture: Any, width: int, height: int) -> Any:
+    from PIL import Image
+
+    return picture.resize((width, height), Image.Resampling.BILINEAR)
+
+
+def _mirrored(picture: Any) -> Any:
+    from PIL import Image
+
+    return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+
+def _middle(picture: Any, size: int) -> Any:
+    scale = round(size * 8 / 7) / min(picture.size)
+    width, height = (max(size, round(side * scale)) for side in picture.size)
+    left, top = (width - size) // 2, (height - size) // 2
+    return _scaled(picture, width, height).crop((left, top, left + size, top + size))

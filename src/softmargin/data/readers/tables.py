@@ -1,43 +1,24 @@
-"""The UCI tables: one CSV each, with the row filters that give the paper's counts."""
+"""Tables: UCI's as CSV files, with the paper's row filters, and the two inside scikit-learn."""
 
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers.parts import unreadable
+from softmargin.data.readers import reading
+from softmargin.data.recipes import Recipe
 from softmargin.data.sets import Split
 
 LIMIT = 2**24  # bytes; the largest table has 130 kB
 COLUMNS = 1000
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """What is published about a table.
-
-    Args:
-        rows: Rows of the file.
-        paper_rows: Rows that the ArcGrad paper uses.
-        features: Number of features.
-        class_counts: Rows of each class among the paper's rows, classes in alphabetical order.
-        zero_is_missing: Features in which 0 stands for a missing value.
-    """
-
-    rows: int
-    paper_rows: int
-    features: int
-    class_counts: dict[str, int]
-    zero_is_missing: tuple[str, ...] = ()
-
-
 def read_table(
-    path: Path, facts: TableFacts, *, filtered: bool, verify: bool
+    path: Path, recipe: Recipe, *, filtered: bool, verify: bool
 ) -> tuple[Split, list[str], list[str]]:
     """Return samples, class names (alphabetical) and feature names.
 
@@ -51,7 +32,7 @@ def read_table(
     x = torch.tensor(cells, dtype=torch.float64).reshape(len(rows), len(header) - 1)
     numbers = {name: number for number, name in enumerate(names)}
     y = torch.tensor([numbers[row[-1]] for row in rows], dtype=torch.int64)
-    for feature in facts.zero_is_missing:
+    for feature in recipe.zero_is_missing:
         if feature not in header[:-1]:
             raise BrokenFileError(f"{path} must have a column {feature}, but has none.")
         column = x[:, header.index(feature)]
@@ -60,7 +41,7 @@ def read_table(
         complete = ~x.isnan().any(1)
         x, y = x[complete], y[complete]
         if verify:
-            _check_counts(path, y.bincount(minlength=len(names)).tolist(), names, x, facts)
+            _check_counts(path, y.bincount(minlength=len(names)).tolist(), names, x, recipe)
     return Split(x, y), names, header[:-1]
 
 
@@ -76,7 +57,7 @@ def _number(path: Path, line: int, cell: str) -> float:
 def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and every row with the number of the line on which it starts."""
     rows: list[tuple[int, list[str]]] = []
-    try:
+    with reading(path, OSError, csv.Error, ValueError, what=" as a table"):
         if path.stat().st_size > LIMIT:
             raise ValueError(f"it is larger than {LIMIT >> 20} MB, and no table is")
         with path.open(newline="", encoding="utf-8") as file:
@@ -92,19 +73,38 @@ def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
                     )
                 rows.append((start, row))
                 start = reader.line_num + 1
-    except BrokenFileError:
-        raise
-    except (OSError, csv.Error, ValueError) as error:
-        raise unreadable(path, error, " as a table") from None
     return header, rows
 
 
 def _check_counts(
-    path: Path, counts: list[int], names: list[str], x: torch.Tensor, facts: TableFacts
+    path: Path, counts: list[int], names: list[str], x: torch.Tensor, recipe: Recipe
 ) -> None:
     found = dict(zip(names, counts, strict=True))
-    if x.shape[1] != facts.features or found != facts.class_counts:
+    if x.shape[1] != len(recipe.features) or found != recipe.class_counts:
         raise BrokenFileError(
-            f"{path} must have {facts.features} features and class counts {facts.class_counts} "
-            f"after the paper's row filter, but has {x.shape[1]} and {printable(str(found))}."
+            f"{path} must have {len(recipe.features)} features and class counts "
+            f"{recipe.class_counts} after the paper's row filter, but has {x.shape[1]} and "
+            f"{printable(str(found))}."
         )
+
+
+def read_digits() -> tuple[Split, list[str], list[str]]:
+    """Return 1797 grey 8x8 digits with values 0 to 16."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    images = torch.from_numpy(bunch.images).to(torch.uint8)[:, None]
+    return Split(images, _classes(bunch.target)), [str(i) for i in range(10)], []
+
+
+def read_iris() -> tuple[Split, list[str], list[str]]:
+    """Return 150 irises with 4 measures."""
+    from sklearn.datasets import load_iris
+
+    bunch = load_iris()
+    split = Split(torch.from_numpy(bunch.data).double(), _classes(bunch.target))
+    return split, [str(name) for name in bunch.target_names], list(bunch.feature_names)
+
+
+def _classes(target: object) -> torch.Tensor:
+    return torch.as_tensor(target).to(torch.int64)

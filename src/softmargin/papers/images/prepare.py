@@ -77,7 +77,7 @@ def as_trained(dataset: Dataset, config: TrainingConfig) -> Dataset:
         dataset = dataset.subset(config.fraction, config.seed)
     if not config.pollute:
         return dataset
-    y = data.pollute_labels(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
+    y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
     train = dataset.train.with_labels(y)
     return Dataset(
         *(dataset.name, train, dataset.test, dataset.class_names, dataset.provenance),

@@ -229,7 +229,7 @@ def _stream(config: TrainingConfig, dataset: data.Dataset, fold: Fold | None, wh
     if config.fraction is not None:
         train = train[stratified_indices(y[train], config.fraction, config.seed)]
     if config.pollute:
-        wrong = data.pollute_labels(y[train], config.pollute, dataset.num_classes, config.seed)
+        wrong = data.label_noise(y[train], config.pollute, dataset.num_classes, config.seed)
         y = y.index_copy(0, train, wrong)
     if config.batch > len(train):
         raise ValueError(

@@ -1,19 +1,16 @@
-"""Files from strangers: no code is run, nothing is written outside."""
+"""Archives from strangers: nothing is written outside, all of it or nothing."""
 
 import io
 import os
-import pickle
 import stat
 import tarfile
 import zipfile
 
-import numpy as np
 import pytest
-from data_files import cifar_files, tar_of, write_cifar, zip_of
+from data_files import tar_of, zip_of
 
-from softmargin.data import BrokenFileError, load
-from softmargin.data.pickles import read_numbers
-from softmargin.data.safety import extract
+from softmargin.data import BrokenFileError
+from softmargin.data.archives import extract
 
 
 def everything(folder):
@@ -109,67 +106,6 @@ def test_broken_archives_leave_nothing(tmp_path, inside, content):
     with pytest.raises(BrokenFileError, match="archive was not unpacked"):
         extract(archive, inside, tmp_path / "unpacking")
     assert everything(inside) == []
-
-
-class Evil:
-    def __init__(self, call, *arguments):
-        self.parts = call, arguments
-
-    def __reduce__(self):
-        return self.parts
-
-
-def pickles(target):
-    import builtins
-
-    return {
-        "system": Evil(os.system, f"touch {target}"),
-        "open": Evil(open, str(target), "w"),
-        "eval": Evil(eval, f"open({str(target)!r}, 'w')"),
-        "getattr": Evil(builtins.getattr, "text", "upper"),
-        "numpy": Evil(np.save, str(target), 0),
-        "nested": {"data": [Evil(os.mkdir, str(target))]},
-        "object array": {"data": np.array([Evil(os.mkdir, str(target))], dtype=object)},
-    }
-
-
-@pytest.mark.parametrize("kind", pickles("x"))
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_pickles_run_no_code(tmp_path, kind, protocol):
-    target, path = tmp_path / "target", tmp_path / "data_batch_1"
-    content = pickle.dumps(pickles(target)[kind], protocol)
-    with pytest.raises(BrokenFileError, match="data_batch_1 must be a pickle of arrays.*asks for"):
-        read_numbers(io.BytesIO(content), path)
-    assert not target.exists()
-
-
-def test_load_refuses_a_pickle_with_code(tmp_path):
-    write_cifar(tmp_path, "cifar10")
-    target = tmp_path / "target"
-    evil = pickle.dumps(Evil(os.mkdir, str(target)), 2)
-    (tmp_path / "cifar-10-batches-py/data_batch_3").write_bytes(evil)
-    with pytest.raises(BrokenFileError, match="data_batch_3"):
-        load("cifar10", root=tmp_path, verify=False)
-    assert not target.exists()
-    with pytest.raises(BrokenFileError, match="data_batch_1 is damaged: its md5 must be c99caf"):
-        load("cifar10", root=tmp_path)
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-@pytest.mark.parametrize(
-    "content", [*cifar_files("cifar10").values(), {b"data": b"\xff\0", "n": 1.5}]
-)
-def test_pickles_of_numbers_are_read(content, protocol):
-    result = read_numbers(io.BytesIO(pickle.dumps(content, protocol)), "path")
-    for key, value in content.items():
-        name = key.decode() if isinstance(key, bytes) else key
-        assert np.array_equal(result[name], value)
-
-
-@pytest.mark.parametrize("content", [b"", b"garbage", pickle.dumps([1])])
-def test_other_pickles_are_refused_by_name(content):
-    with pytest.raises(BrokenFileError, match="path"):
-        read_numbers(io.BytesIO(content), "path")
 
 
 def test_any_damage_to_a_zip_is_one_sentence(tmp_path, inside):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softmargin.data import FolderSplit, RandomResizedCrop
-from softmargin.data.readers import folders
+from softmargin.data.readers import pictures
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -87,7 +87,7 @@ def test_what_is_drawn_follows_from_seed_and_index_alone(split, monkeypatch):
     assert torch.equal(split.random_batch(shuffled, 7)[0], whole[shuffled])
     parts = [split.random_batch(every[rank::2], 7)[0] for rank in range(2)]
     assert torch.equal(torch.stack(parts, 1).flatten(0, 1), whole)
-    monkeypatch.setattr(folders, "THREADS", 1)
+    monkeypatch.setattr(pictures, "THREADS", 1)
     assert torch.equal(split.random_batch(every, 7)[0], whole)
 
 

@@ -1,0 +1,104 @@
+"""The files of CIFAR as its authors published them: pickles, in a folder or an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from softmargin.data.archives import UNREADABLE, open_tar, tar_members
+from softmargin.data.errors import BrokenFileError
+from softmargin.data.pickles import read_numbers
+from softmargin.data.readers import ReadOptions, Splits, image_split, reading
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Names of the files, and the word that their keys for classes start with."""
+
+    train: Sequence[str]
+    test: str
+    names: str
+    label: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.train, self.test, self.names)
+
+
+_CIFAR10 = _Form([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta", "label")
+_CIFAR100 = _Form(["train"], "test", "meta", "fine_label")
+
+
+def read_cifar10(files: Mapping[str, Path], _: ReadOptions) -> Splits:
+    """Read the folder ``cifar-10-batches-py``, or its archive without unpacking it."""
+    return _cifar(files, _CIFAR10)
+
+
+def read_cifar100(files: Mapping[str, Path], _: ReadOptions) -> Splits:
+    """Read the folder ``cifar-100-python``, or its archive without unpacking it."""
+    return _cifar(files, _CIFAR100)
+
+
+def _cifar(files: Mapping[str, Path], form: _Form) -> Splits:
+    if form.test in files:
+        contents, path = _unpickle(files), files[form.test].parent
+    else:
+        (path,) = files.values()
+        contents = _unpickle_archive(path, form.files)
+    splits = []
+    try:
+        for names in ([name for name in form.train if name in contents], [form.test]):
+            parts = [contents[name] for name in names]
+            pixels = [_pixels(part["data"]) for part in parts]
+            labels = [_labels(part[form.label + "s"]) for part in parts]
+            splits.append(image_split(np.concatenate(pixels), np.concatenate(labels), path))
+        class_names = [_text(name) for name in contents[form.names][form.label + "_names"]]
+    except BrokenFileError:
+        raise
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
+        raise BrokenFileError(f"{path} does not hold CIFAR as published: {error}.") from None
+    return Splits(splits[0], splits[1], class_names)
+
+
+def _pixels(data: object) -> npt.NDArray[Any]:
+    if not isinstance(data, np.ndarray):
+        raise ValueError("data is no array")
+    return data.reshape(-1, 3, 32, 32)
+
+
+def _labels(labels: object) -> npt.NDArray[Any]:
+    if isinstance(labels, np.ndarray):
+        return labels
+    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+        raise ValueError("labels are no list of whole numbers")
+    return np.array(labels, np.int64)
+
+
+def _unpickle(files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    contents = {}
+    for name, path in files.items():
+        with reading(path, OSError), path.open("rb") as file:
+            contents[name] = read_numbers(file, path)
+    return contents
+
+
+def _unpickle_archive(path: Path, wanted: Container[str]) -> dict[str, dict[str, Any]]:
+    contents = {}
+    errors = (*UNREADABLE, KeyError, OSError)
+    with reading(path, *errors, what=" as an archive"), open_tar(path) as opened:
+        for member in tar_members(path, opened):
+            name = member.name.rpartition("/")[2]
+            if name in wanted and (file := opened.extractfile(member)) is not None:
+                contents[name] = read_numbers(file, path)
+    return contents
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, (str, bytes)):
+        raise ValueError("a class name is no text")
+    return name.decode() if isinstance(name, bytes) else name
