@@ -17,6 +17,7 @@ from calibration_reference import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softmargin import calibration
 from softmargin.calibration import (
     accuracy,
     bin_statistics,
@@ -29,7 +30,6 @@ from softmargin.calibration import (
     expected_calibration_error,
     ks_calibration_error,
     maximum_calibration_error,
-    metrics,
     negative_log_likelihood,
     overconfidence,
     rms_calibration_error,
@@ -246,8 +246,8 @@ def test_nothing_is_left_on_the_graph():
 
 
 def test_everything_public_is_documented():
-    for name in metrics.__all__:
-        assert getattr(metrics, name).__doc__
+    for name in calibration.__all__:
+        assert getattr(calibration, name).__doc__
 
 
 @pytest.mark.parametrize(

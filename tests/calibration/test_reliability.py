@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from softmargin.calibration import (
     CalibrationMetrics,
     bin_statistics,
+    confidence_diagram,
     confidence_histogram,
     reliability_diagram,
     reliability_diagrams,
@@ -111,7 +112,7 @@ def test_before_and_after_stand_side_by_side():
 
 def test_the_confidence_histogram_has_both_means():
     axes = Figure().add_subplot()
-    confidence_histogram(axes, bin_statistics(CONFIDENCE, CORRECT))
+    confidence_diagram(axes, bin_statistics(CONFIDENCE, CORRECT))
     (bars,) = axes.containers
     assert [bar.get_height() for bar in bars] == pytest.approx([0.6, 0.4])
     assert [line.get_xdata()[0] for line in axes.lines] == pytest.approx(

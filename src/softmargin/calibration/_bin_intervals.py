@@ -36,8 +36,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.calibration import errors
-from softmargin.calibration.binning import ConfidenceCells
+from softmargin.calibration.binning import ConfidenceCells, equal_mass_residuals, squared_error
 from softmargin.calibration.intervals import Interval, Resampling, wilson_interval, within
 
 CLASS_DEPENDENCE = math.sqrt(2)
@@ -80,7 +79,7 @@ def top_label_intervals(
         in_bin, residual_in_bin = mass @ table.to_bins, residual @ table.to_bins
         return {
             "ece": residual_in_bin / total,
-            "equal_mass_ece": errors.equal_mass_residuals(mass, residual, layout.bins),
+            "equal_mass_ece": equal_mass_residuals(mass, residual, layout.bins),
             "rms_error": residual_in_bin / (in_bin * total).sqrt().clamp_min(1e-300),
             "ks_error": residual.cumsum(-1) / total,
         }
@@ -280,8 +279,14 @@ class _Classes:
             "signed": signed.sum((-2, -1)) / classes,
             "root_excess": 2 * along + root_noise.square().sum((-2, -1)),
             "root_along": along / max(self.length, 1e-300),
-            "resolution": errors.between_bins_resolution(counts.sum(-1), counts[..., 1]),
+            "resolution": _resolution_between_bins(counts.sum(-1), counts[..., 1]),
         }
+
+
+def _resolution_between_bins(mass: Tensor, occurred: Tensor) -> Tensor:
+    """Return Σ_k Σ_m mass_km / n · (ō_km - ō_k)²: how far the frequencies of the bins spread."""
+    share = (occurred.sum(-1) / mass.sum(-1)).unsqueeze(-1)
+    return squared_error(mass, occurred - mass * share).sum(-1)
 
 
 def _class_residuals(counts: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:

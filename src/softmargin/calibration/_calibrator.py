@@ -13,13 +13,7 @@ from torch import Tensor
 
 from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin._settings import ModuleWithSettings, describe
-from softmargin.calibration._samples import (
-    Array,
-    Samples,
-    as_tensor,
-    check_logits,
-    checked_samples,
-)
+from softmargin.calibration._batch import Array, Batch, as_tensor, check_logits, fit_batch
 
 FORMAT = "softmargin calibrator"
 VERSION = 1
@@ -55,7 +49,7 @@ class Calibrator(ModuleWithSettings):
         self.num_classes = None
         self.notes = ()
 
-    def _fit(self, samples: Samples) -> list[str]:
+    def _fit(self, batch: Batch) -> list[str]:
         """Set the numbers; return what to warn of."""
         raise NotImplementedError
 
@@ -93,10 +87,10 @@ class Calibrator(ModuleWithSettings):
         """
         # tensors made in inference mode could never again be part of a graph
         with torch.inference_mode(False), torch.no_grad():
-            samples = checked_samples(logits, target, sample_weight, ignore_index)
-            notes = self._fit(samples)
-            self.to(samples.logits.device)
-        self.num_classes = samples.num_classes
+            batch = fit_batch(logits, target, sample_weight, ignore_index)
+            notes = self._fit(batch)
+            self.to(batch.predictions.device)
+        self.num_classes = batch.num_classes
         self.notes = tuple(notes)
         for note in notes:
             message = f"{type(self).__name__}: {note}"

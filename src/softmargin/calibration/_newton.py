@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import LARGEST, Samples
+from softmargin.calibration._batch import LARGEST_LOGIT, Batch
 
 # the search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1
 SMALLEST_TEMPERATURE = 1e-3
@@ -53,18 +53,18 @@ class TemperatureFit:
     separable: bool = False
 
 
-def fit_temperature(samples: Samples) -> TemperatureFit:
+def fit_temperature(batch: Batch) -> TemperatureFit:
     """Return the temperature of least NLL, or the bound where there is none."""
-    few = survey(samples.every(1 + samples.count // 200))
+    few = survey(batch.every(1 + len(batch) // 200))
     if few.slope < 0 < few.spread:
         low, high = 1 / (USUAL * few.spread), USUAL / few.spread
-        inverse = _root(samples, -few.slope / few.spread**2, low, high, quick=True)
+        inverse = _root(batch, -few.slope / few.spread**2, low, high, quick=True)
         if low < inverse < high:
             return TemperatureFit(1 / inverse)
-    return _fit_unusual(samples, survey(samples))
+    return _fit_unusual(batch, survey(batch))
 
 
-def _fit_unusual(samples: Samples, facts: Survey) -> TemperatureFit:
+def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
     """Return the temperature where it is very high, very low, or not there at all."""
     if not facts.spread > 0:
         return TemperatureFit(
@@ -76,7 +76,7 @@ def _fit_unusual(samples: Samples, facts: Survey) -> TemperatureFit:
     highest = max(1.0, LARGEST_TEMPERATURE * facts.spread)
     inverse = 1 / lowest if facts.separable else 1 / highest
     if not facts.separable and facts.slope < 0:
-        inverse = _root(samples, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
+        inverse = _root(batch, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
     if inverse >= 1 / lowest:
         return TemperatureFit(
             lowest,
@@ -93,16 +93,16 @@ def _fit_unusual(samples: Samples, facts: Survey) -> TemperatureFit:
     return TemperatureFit(1 / inverse)
 
 
-def survey(samples: Samples) -> Survey:
+def survey(batch: Batch) -> Survey:
     """Look at every row once; raise ``ValueError`` at one that is not finite."""
     variance = slope = 0.0
     separable, seen = True, 0
-    for chunk in samples.chunks():
+    for chunk in batch.chunks():
         lowest, highest = chunk.logits.amin(1), chunk.logits.amax(1)
-        bad = ~((lowest >= -LARGEST) & (highest <= LARGEST))  # NaN is bad too
+        bad = ~((lowest >= -LARGEST_LOGIT) & (highest <= LARGEST_LOGIT))  # NaN is bad too
         if bool(bad.any()):
             row = int(bad.nonzero()[0])
-            _raise_not_finite(chunk.logits[row], samples.row_number(seen + row))
+            _raise_not_finite(chunk.logits[row], batch.row_number(seen + row))
         shifted = chunk.logits - highest.unsqueeze(1)
         target = shifted.gather(1, chunk.target).squeeze(1)
         mean = shifted.mean(1)
@@ -115,14 +115,15 @@ def survey(samples: Samples) -> Survey:
 
 
 def _raise_not_finite(logits: Tensor, row: int) -> None:
-    bad = logits[~(logits.abs() <= LARGEST)][0].item()
+    bad = logits[~(logits.abs() <= LARGEST_LOGIT)][0].item()
     raise ValueError(
-        f"logits must be finite numbers of size up to {LARGEST:g}, but row {row} holds {bad:g}."
+        f"logits must be finite numbers of size up to {LARGEST_LOGIT:g}, "
+        f"but row {row} holds {bad:g}."
     )
 
 
 def _root(
-    samples: Samples,
+    batch: Batch,
     guess: float,
     low: float,
     high: float,
@@ -137,15 +138,15 @@ def _root(
     one pass of each over all rows. NaN if a logit is not finite, or if ``quick`` was too hopeful.
     """
     ends = low, high
-    if samples.count > 50 * STRIDE:
-        found = _root(samples.every(STRIDE), guess, low, high, quick=quick, final=False)
+    if len(batch) > 50 * STRIDE:
+        found = _root(batch.every(STRIDE), guess, low, high, quick=quick, final=False)
         guess = found if low < found < high else guess
     inverse = min(max(guess, low), high)
-    rough = quick and samples.logits.dtype != torch.float64
+    rough = quick and batch.predictions.dtype != torch.float64
     low, high = low / 2, high * 2  # so that each end is still to be looked at
     for round_ in range(10 if quick else 100):
         dtype = torch.float32 if rough else torch.float64
-        first, second, third = _derivatives(samples, inverse, dtype)
+        first, second, third = _derivatives(batch, inverse, dtype)
         if not math.isfinite(first + second + third):
             if not rough:
                 break
@@ -176,14 +177,12 @@ def _halley(value: float, slope: float, curvature: float) -> float:
     return min(max(step, -2.0), 2.0)
 
 
-def _derivatives(
-    samples: Samples, inverse: float, dtype: torch.dtype
-) -> tuple[float, float, float]:
+def _derivatives(batch: Batch, inverse: float, dtype: torch.dtype) -> tuple[float, float, float]:
     """Return a f', a² f'' and a³ f''' at a = ``inverse``, in one pass over the rows."""
     sums = torch.zeros(3, dtype=torch.float64)
     floor = -80.0 if dtype == torch.float32 else -700.0
     far, pending = True, []
-    for chunk in samples.chunks(dtype):
+    for chunk in batch.chunks(dtype):
         # measured from the row's highest logit: no overflow, and exact where the target leads
         shifted = chunk.logits.sub_(chunk.logits.amax(1, keepdim=True)).mul_(inverse)
         target = shifted.gather(1, chunk.target)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import Samples
+from softmargin.calibration._batch import Batch
 
 DENSE_CLASSES = 128  # beyond, a (2C)² Hessian costs more than conjugate gradients' passes
 ROUNDS = 200
@@ -52,7 +52,7 @@ class Point(NamedTuple):
 class Objective:
     """Mean NLL plus ridge as a function of θ = (u, c), of shape (2C,)."""
 
-    samples: Samples
+    batch: Batch
     mean: Tensor
     deviation: Tensor
     origin: Tensor
@@ -61,11 +61,11 @@ class Objective:
     @property
     def dense(self) -> bool:
         """Return whether the whole Hessian is computed."""
-        return self.samples.num_classes <= DENSE_CLASSES
+        return self.batch.num_classes <= DENSE_CLASSES
 
     def at(self, theta: Tensor) -> Point:
         """Return value, gradient and curvature, in one pass over the rows."""
-        classes, away = self.samples.num_classes, theta - self.origin
+        classes, away = self.batch.num_classes, theta - self.origin
         value = 0.5 * self.ridge * float(away @ away)
         gradient = self.ridge * away
         blocks = self.ridge * theta.new_tensor([[1.0], [0.0], [1.0]]).repeat(1, classes)
@@ -119,7 +119,7 @@ class Objective:
 
     def _rows(self, theta: Tensor) -> Iterator[Rows]:
         scale, bias = theta.chunk(2)
-        for chunk in self.samples.chunks():
+        for chunk in self.batch.chunks():
             x = (chunk.logits - self.mean).div_(self.deviation)
             shifted = torch.addcmul(bias, x, scale)
             shifted -= shifted.amax(1, keepdim=True)
@@ -130,13 +130,11 @@ class Objective:
             yield Rows(x, p.div_(total), chunk.target, chunk.weight.unsqueeze(1), nll)
 
 
-def fit_vector(
-    samples: Samples, temperature: float, ridge: float
-) -> tuple[Tensor, Tensor, list[str]]:
+def fit_vector(batch: Batch, temperature: float, ridge: float) -> tuple[Tensor, Tensor, list[str]]:
     """Return scale and bias of least NLL, and where they are not the data's own optimum."""
-    mean, deviation, occurs = _columns(samples)
+    mean, deviation, occurs = _columns(batch)
     origin = torch.cat([deviation, mean]) / temperature
-    objective = Objective(samples, mean, deviation, origin, ridge)
+    objective = Objective(batch, mean, deviation, origin, ridge)
     point, converged = _minimum(objective)
     notes = _notes(objective, point, occurs)
     if not converged:
@@ -147,13 +145,13 @@ def fit_vector(
     return scale, bias - bias.mean(), notes
 
 
-def _columns(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
+def _columns(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean and deviation of each class's logits, and which classes occur."""
-    device = samples.target.device
-    occurs = torch.zeros(samples.num_classes, dtype=torch.bool, device=device)
-    first, second = torch.zeros(2, samples.num_classes, dtype=torch.float64, device=device)
+    device = batch.target.device
+    occurs = torch.zeros(batch.num_classes, dtype=torch.bool, device=device)
+    first, second = torch.zeros(2, batch.num_classes, dtype=torch.float64, device=device)
     reference = None
-    for chunk in samples.chunks():
+    for chunk in batch.chunks():
         occurs[chunk.target.squeeze(1)] = True
         if reference is None:
             reference = chunk.logits.mean(0)  # near the mean, so that squares do not cancel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,11 +113,11 @@ def reliability_diagrams(
                 shared.set_ylabel("")
 
 
-def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
-    """Draw the share of predictions in each bin of confidence, with two lines across.
+def confidence_diagram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
+    """Draw the share of predictions in each bin of confidence, with two vertical lines.
 
-    The lines are mean confidence (solid) and accuracy (dashed): confidence to the right of
-    accuracy is over-confidence.
+    The lines are mean confidence (solid) and accuracy (dashed): if confidence is to the right of
+    accuracy, the model is over-confident.
 
     Args:
         axes: where to draw; matplotlib axes.
@@ -126,9 +127,9 @@ def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = 
     Example:
         >>> import torch
         >>> from matplotlib.figure import Figure
-        >>> from softmargin.calibration import bin_statistics, confidence_histogram
+        >>> from softmargin.calibration import bin_statistics, confidence_diagram
         >>> statistics = bin_statistics(torch.tensor([0.6, 0.9]), torch.tensor([1, 0]))
-        >>> confidence_histogram(Figure().add_subplot(), statistics)
+        >>> confidence_diagram(Figure().add_subplot(), statistics)
     """
     import matplotlib as mpl
 
@@ -151,6 +152,16 @@ def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = 
     axes.set_ylabel("share of predictions")
     axes.grid(visible=False, axis="x")
     axes.legend(loc="upper left")
+
+
+def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
+    """Draw a confidence diagram; the deprecated name of :func:`confidence_diagram`."""
+    warnings.warn(
+        "softmargin.calibration.confidence_histogram has been renamed to confidence_diagram.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    confidence_diagram(axes, statistics, color=color)
 
 
 def _filled(statistics: BinStatistics) -> _FilledBins:

@@ -1,22 +1,31 @@
-"""Post-hoc calibration: one temperature, or a scale and a bias per class, fitted by NLL."""
+"""Post-hoc calibration by temperature or vector scaling, and its evaluation on held-out folds."""
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softmargin._settings import Setting
+from softmargin.calibration._batch import (
+    Array,
+    Batch,
+    as_tensor,
+    fit_batch,
+    known_as_logits,
+    worker,
+)
 from softmargin.calibration._calibrator import CalibrationWarning, Calibrator
 from softmargin.calibration._newton import fit_temperature
-from softmargin.calibration._samples import Samples
 from softmargin.calibration._vector import fit_vector
-from softmargin.calibration.cross_validation import (
-    CrossValidated,
-    cross_validated,
-    held_out_calibrators,
-)
+from softmargin.functional._checks import check_flag
 
 __all__ = [
     "CalibrationWarning",
@@ -66,8 +75,8 @@ class TemperatureScaling(Calibrator):
     numbers = ("temperature",)
     temperature = Setting(moves=True)
 
-    def _fit(self, samples: Samples) -> list[str]:
-        found = fit_temperature(samples)
+    def _fit(self, batch: Batch) -> list[str]:
+        found = fit_temperature(batch)
         self.temperature = torch.tensor(found.temperature, dtype=torch.float64)
         return [] if found.note is None else [found.note]
 
@@ -125,15 +134,192 @@ class VectorScaling(Calibrator):
         super().__init__()
         self.ridge = ridge
 
-    def _fit(self, samples: Samples) -> list[str]:
-        found = fit_temperature(samples)
+    def _fit(self, batch: Batch) -> list[str]:
+        found = fit_temperature(batch)
         if found.note is not None and found.separable:  # then scales have no optimum either
             scale = torch.tensor(1 / found.temperature, dtype=torch.float64)
-            self.scale = scale.repeat(samples.num_classes)
+            self.scale = scale.repeat(batch.num_classes)
             self.bias = torch.zeros_like(self.scale)
             return [found.note]
-        self.scale, self.bias, notes = fit_vector(samples, found.temperature, float(self.ridge))
+        self.scale, self.bias, notes = fit_vector(batch, found.temperature, float(self.ridge))
         return notes
 
     def _scaled(self, logits: Tensor) -> Tensor:
         return torch.addcmul(self.bias.to(logits.dtype), logits, self.scale.to(logits.dtype))
+
+
+class Fittable(Protocol):
+    """What can be cross-validated: every calibrator of this library, and your own."""
+
+    def fit(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        *,
+        sample_weight: Array | None = None,
+        ignore_index: int | None = None,
+    ) -> object:
+        """Learn from the rows whose target is not ``ignore_index``."""
+
+    def transform(self, logits: Tensor) -> Tensor:
+        """Return calibrated logits."""
+
+
+S = TypeVar("S", bound=Fittable)
+A = TypeVar("A", Tensor, NDArray[Any])
+
+
+@dataclass(frozen=True)
+class CrossValidated(Generic[A, S]):
+    """Calibrated logits to report on, and the calibrator to use from now on.
+
+    Attributes:
+        logits: calibrated logits of shape (N, C), each row by a calibrator that never saw it, or
+            all by ``calibrator`` if ``in_sample``.
+        calibrator: fitted on all rows.
+        in_sample: whether the rows that were scored are those that were fitted.
+        fold: number of the fold that held each row out, of shape (N,), or None if ``in_sample``.
+        fold_calibrators: what transformed each fold.
+    """
+
+    logits: A
+    calibrator: S
+    in_sample: bool
+    fold: Tensor | None
+    fold_calibrators: tuple[S, ...]
+
+
+def cross_validated(
+    scaler: Callable[[], S],
+    logits: A,
+    target: Array,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    in_sample: bool = False,
+    sample_weight: Array | None = None,
+    ignore_index: int | None = None,
+) -> CrossValidated[A, S]:
+    """Fit a calibrator on all rows, and calibrate each row by one that never saw it.
+
+    A calibrator is fitted once per fold with the labels of that fold hidden, and transforms the
+    fold. Metrics of the result are those of new data, to within the 1/``folds`` of the rows that
+    each fit lacks. The logits are not copied but for the result.
+
+    Args:
+        scaler: makes a calibrator, such as the class ``TemperatureScaling`` itself.
+        logits: of shape (N, C), a tensor or a NumPy array.
+        target: class indices of shape (N,).
+        folds: number of parts, from 2 to the number of rows that count. Each holds its share of
+            every class, to within one row.
+        seed: of the random division into folds.
+        in_sample: transform the very rows that were fitted instead. Numbers from this are too
+            good, the more so with ``VectorScaling`` and few rows.
+        sample_weight: how much each row counts in the fits, of shape (N,).
+        ignore_index: a target value whose rows do not count in the fits; they are transformed.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.calibration.scaling import TemperatureScaling, cross_validated
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> logits = torch.randn(1000, 3, generator=generator)
+        >>> target = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+        >>> result = cross_validated(TemperatureScaling, 5 * logits, target)
+        >>> round(torch.nn.functional.cross_entropy(result.logits, target).item(), 2)  # held out
+        0.89
+        >>> 4.5 < result.calibrator.temperature < 5.5  # to use from now on
+        tensor(True)
+    """
+    options: dict[str, Any] = {"sample_weight": sample_weight, "ignore_index": ignore_index}
+    rows, labels = as_tensor("logits", logits), as_tensor("target", target)
+    fit_batch(rows, labels, sample_weight, ignore_index)  # your own calibrator may check less
+    check_flag("in_sample", in_sample)
+    calibrator = scaler() if callable(scaler) else None
+    if not hasattr(calibrator, "fit"):
+        raise TypeError(f"scaler must make a calibrator with a method fit, but got {scaler!r}.")
+    calibrator.fit(rows, labels, **options)
+    fold: Tensor | None = None
+    fitted: list[S] = []
+    if in_sample:
+        result = calibrator.transform(rows)
+    else:
+        result = torch.empty(0)
+        fold = torch.empty(len(labels), dtype=torch.int64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            for held_out, each in held_out_calibrators(
+                scaler, rows, labels, folds=folds, seed=seed, **options
+            ):
+                transformed = each.transform(rows[held_out.to(rows.device)])
+                if not fitted:
+                    result = transformed.new_empty(len(rows), *transformed.shape[1:])
+                result[held_out.to(rows.device)] = transformed
+                fold[held_out] = len(fitted)
+                fitted.append(each)
+        _warn_of_folds(calibrator, fitted)
+    answer = result.numpy(force=True) if isinstance(logits, np.ndarray) else result
+    return CrossValidated(answer, calibrator, in_sample, fold, tuple(fitted))
+
+
+def held_out_calibrators(
+    scaler: Callable[[], S],
+    logits: Array,
+    target: Array,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    sample_weight: Array | None = None,
+    ignore_index: int | None = None,
+) -> Iterator[tuple[Tensor, S]]:
+    """Yield each fold's row numbers, in order, and a calibrator fitted without their labels.
+
+    For data too large to hold twice: transform and score the rows piece by piece. Arguments as
+    in :func:`cross_validated`.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.calibration.scaling import TemperatureScaling, held_out_calibrators
+        >>> logits, target = 3 * torch.eye(3).repeat(4, 1), torch.arange(12) % 7 % 3
+        >>> for rows, scaler in held_out_calibrators(TemperatureScaling, logits, target, folds=3):
+        ...     print(len(rows), scaler.transform(logits[rows]).shape)
+        4 torch.Size([4, 3])
+        4 torch.Size([4, 3])
+        4 torch.Size([4, 3])
+    """
+    fit_batch(logits, target, sample_weight, ignore_index)  # your own calibrator may check less
+    rows = as_tensor("logits", logits)
+    labels = as_tensor("target", target).to(worker(rows.device), torch.int64)
+    hidden = -1 if ignore_index is None else ignore_index
+    fold = _folds(labels.cpu(), folds, seed, ignore_index)
+    for number in range(folds):
+        calibrator = scaler()
+        seen = labels.masked_fill((fold == number).to(labels.device), hidden)
+        with known_as_logits():
+            calibrator.fit(rows, seen, sample_weight=sample_weight, ignore_index=hidden)
+        yield (fold == number).nonzero().squeeze(1), calibrator
+
+
+def _folds(target: Tensor, folds: int, seed: int, ignore_index: int | None) -> Tensor:
+    """Deal the rows out to folds, class by class, in random order within each class."""
+    used = len(target) if ignore_index is None else int((target != ignore_index).sum())
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= used:
+        raise ValueError(
+            f"folds must be an integer from 2 to the number of rows that count, {used}, "
+            f"but got {folds!r}."
+        )
+    shuffled = torch.randperm(len(target), generator=torch.Generator().manual_seed(seed))
+    by_class = shuffled[target[shuffled].argsort(stable=True)]
+    result = torch.empty_like(target)
+    result[by_class] = torch.arange(len(target)) % folds
+    return result
+
+
+def _warn_of_folds(calibrator: object, fitted: list[S]) -> None:
+    """Warn once of what fits of single folds met, unless the fit on all rows met it too."""
+    noted = [notes for each in fitted if (notes := getattr(each, "notes", ()))]
+    if noted and not getattr(calibrator, "notes", ()):
+        warnings.warn(
+            f"{type(calibrator).__name__}, in {len(noted)} of {len(fitted)} folds: {noted[0][0]}",
+            CalibrationWarning,
+            stacklevel=3,
+        )

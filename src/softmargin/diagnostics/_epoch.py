@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
+from softmargin.calibration._batch import worker
 from softmargin.diagnostics._checks import check_index, check_step
 from softmargin.functional._checks import check_classes
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
+from softmargin.calibration._batch import worker
 from softmargin.diagnostics._checks import (
     MOST_CLASSES,
     check_finite,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from softmargin.calibration._samples import worker
+from softmargin.calibration._batch import worker
 from softmargin.calibration.binning import bin_edges
 from softmargin.diagnostics._checks import check_integers, check_same_shape
 from softmargin.functional._checks import check_count

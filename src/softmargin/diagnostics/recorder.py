@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
+from softmargin.calibration._batch import worker
 from softmargin.diagnostics._checks import check_index, check_integers
 from softmargin.diagnostics._epoch import COLUMNS, Epoch
 from softmargin.diagnostics._state import check_state
