@@ -1,13 +1,13 @@
-"""The best temperature, found by a safeguarded Newton method on log(1/T).
+"""The optimal temperature, by a safeguarded Newton method on log(1/T).
 
 With a = 1/T the mean negative log-likelihood is f(a) = E[LSE(a z) - a z_c]. Its derivatives are
 cumulants of the logits under p = softmax(a z):
 
     f' = E[mean_p(z) - z_c],    f'' = E[variance_p(z)] >= 0,    f''' = E[third cumulant].
 
-So f is convex, and f' has one root or none: none below if f'(0) >= 0 (labels anti-correlated
-with the logits, T goes to infinity), none above if no row's best logit beats its target's
-(separable data, T goes to 0).
+So f is convex, and f' has one root or none. There is none if f'(0) >= 0 (labels anti-correlated
+with the logits, T goes to infinity), or if no logit of any row exceeds the target's (separable
+data, T goes to 0).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from torch import Tensor
 
 from softmargin.calibration._batch import LARGEST_LOGIT, Batch
 
-# the search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1
+# The search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1.
 SMALLEST_TEMPERATURE = 1e-3
 LARGEST_TEMPERATURE = 1e6
 USUAL = 100.0  # most temperatures are within this factor of the spread
-STRIDE = 11  # of the rows that give a first guess; prime, against patterns in the order of rows
-ROWS_TOGETHER = 1 << 14  # what is left of each row, a few numbers, is cheaper to work on together
+STRIDE = 11  # between the rows of the first guess; prime, against patterns in the row order
+ROWS_TOGETHER = 1 << 14  # a few numbers per row remain, which are cheaper to process together
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at every row tells.
+    """What one pass over the rows finds.
 
     Attributes:
         spread: square root of the mean over rows of the variance over classes.
-        slope: f'(0), the mean over rows of mean logit minus target's logit.
+        slope: f'(0), the mean over rows of the mean logit minus the target's.
         separable: whether no row has a logit above its target's.
     """
 
@@ -46,7 +46,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class TemperatureFit:
-    """A temperature, why it is not an optimum (or None), and whether the data are separable."""
+    """A temperature, why it is not an optimum (or None), and whether the data is separable."""
 
     temperature: float
     note: str | None = None
@@ -54,7 +54,7 @@ class TemperatureFit:
 
 
 def fit_temperature(batch: Batch) -> TemperatureFit:
-    """Return the temperature of least NLL, or the bound where there is none."""
+    """Return the temperature that minimises the NLL, or a bound if there is none."""
     few = survey(batch.every(1 + len(batch) // 200))
     if few.slope < 0 < few.spread:
         low, high = 1 / (USUAL * few.spread), USUAL / few.spread
@@ -65,12 +65,12 @@ def fit_temperature(batch: Batch) -> TemperatureFit:
 
 
 def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
-    """Return the temperature where it is very high, very low, or not there at all."""
+    """Return the temperature if it is very high, very low, or does not exist."""
     if not facts.spread > 0:
         return TemperatureFit(
             1.0,
-            "logits do not differ between classes in any row, so that every temperature fits "
-            "equally well; it is set to 1.",
+            "logits do not differ between classes in any row, so every temperature fits equally "
+            "well; it is set to 1.",
         )
     lowest = min(1.0, SMALLEST_TEMPERATURE * facts.spread)
     highest = max(1.0, LARGEST_TEMPERATURE * facts.spread)
@@ -80,21 +80,21 @@ def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
     if inverse >= 1 / lowest:
         return TemperatureFit(
             lowest,
-            "every target has its row's highest logit, or nearly so, and the NLL falls for ever "
-            f"as T goes to 0; temperature is set to the lower bound, {lowest:g}.",
+            "every target has its row's highest logit, or nearly so, and the NLL keeps falling as "
+            f"T goes to 0; temperature is set to the lower bound, {lowest:g}.",
             facts.separable,
         )
     if inverse <= 1 / highest:
         return TemperatureFit(
             highest,
-            "target does not go with high logits, and the NLL falls for ever as T grows; "
+            "target does not go with high logits, and the NLL keeps falling as T grows; "
             f"temperature is set to the upper bound, {highest:g}.",
         )
     return TemperatureFit(1 / inverse)
 
 
 def survey(batch: Batch) -> Survey:
-    """Look at every row once; raise ``ValueError`` at one that is not finite."""
+    """Read every row once; raise ``ValueError`` if one is not finite."""
     variance = slope = 0.0
     separable, seen = True, 0
     for chunk in batch.chunks():
@@ -131,11 +131,11 @@ def _root(
     quick: bool = False,
     final: bool = True,
 ) -> float:
-    """Return the root of f' between ``low`` and ``high``, or the end that is nearest to it.
+    """Return the root of f' between ``low`` and ``high``, or the end nearest to it.
 
-    Halley's steps on log a, with bisection where they leave the bracket. Few rows give the first
-    guess. If ``quick``, float32 improves it before float64 has the last word; usually there is
-    one pass of each over all rows. NaN if a logit is not finite, or if ``quick`` was too hopeful.
+    Takes Halley's steps on log a, and bisects if they leave the bracket. A few rows give the first
+    guess. If ``quick``, float32 improves it before float64 finishes; usually there is one pass of
+    each over all rows. Returns NaN if a logit is not finite, or if ``quick`` did not converge.
     """
     ends = low, high
     if len(batch) > 50 * STRIDE:
@@ -143,7 +143,7 @@ def _root(
         guess = found if low < found < high else guess
     inverse = min(max(guess, low), high)
     rough = quick and batch.predictions.dtype != torch.float64
-    low, high = low / 2, high * 2  # so that each end is still to be looked at
+    low, high = low / 2, high * 2  # so that the ends themselves are tried
     for round_ in range(10 if quick else 100):
         dtype = torch.float32 if rough else torch.float64
         first, second, third = _derivatives(batch, inverse, dtype)
@@ -157,7 +157,7 @@ def _root(
             return inverse
         step = _halley(first, second, second + third)
         proposal = min(max(inverse * math.exp(step), ends[0]), ends[1])
-        # steps are of third order: after one of 1e-4, the next would be about 1e-12
+        # convergence is of third order: after a step of 1e-4, the next would be about 1e-12
         if abs(step) < (0.1 if rough or not final else 1e-4) and low <= proposal <= high:
             if not (rough and final):
                 return proposal
@@ -183,10 +183,10 @@ def _derivatives(batch: Batch, inverse: float, dtype: torch.dtype) -> tuple[floa
     floor = -80.0 if dtype == torch.float32 else -700.0
     far, pending = True, []
     for chunk in batch.chunks(dtype):
-        # measured from the row's highest logit: no overflow, and exact where the target leads
+        # relative to the row's highest logit: no overflow, and exact if that is the target's
         shifted = chunk.logits.sub_(chunk.logits.amax(1, keepdim=True)).mul_(inverse)
         target = shifted.gather(1, chunk.target)
-        if far:  # exp is a hundred times slower where it underflows, and adds nothing there
+        if far:  # exp is a hundred times slower if it underflows, and adds nothing then
             lowest = float(shifted.min())
             if lowest == -math.inf:
                 return math.nan, math.nan, math.nan

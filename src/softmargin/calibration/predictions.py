@@ -1,8 +1,8 @@
 """Predictions in a file: logits or probabilities with labels, read in bounded memory.
 
-Whatever the format, what comes out is a matrix on disk that can be passed over many times, and a
-vector of labels. Which array or column was taken is said, and whether it holds logits or
-probabilities is never guessed from its values: the name or the caller says it.
+For every format the result is a matrix on disk, which can be read many times, and a vector of
+labels. It names the array or column that was used. Whether that holds logits or probabilities is
+never guessed from its values: its name or the caller must say so.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ MOST_NAMES = 8  # that an error lists
 
 @dataclass
 class Predictions:
-    """A matrix of predictions of shape (N, C) and N labels, with where they came from.
+    """A matrix of predictions of shape (N, C) and N labels, and where they came from.
 
-    Use it in a ``with`` statement: a copy on disk, where one was needed, goes when it ends.
+    Use it in a ``with`` statement, at whose end temporary copies on disk are removed.
     """
 
     values: NDArray[Any]
@@ -62,12 +62,12 @@ class Predictions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was written to disk."""
+        """Remove the temporary copies."""
         for spool in self._spools:
             spool.close()
 
     def spooled(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return a function of the rows of a matrix, kept on disk as long as the predictions."""
+        """Apply a function to the rows of a matrix; the result is a temporary copy on disk."""
         spool = Spool()
         self._spools.append(spool)
         for part in torch.split(values, max(1, CHUNK // values.shape[1])):
@@ -91,13 +91,13 @@ def open_predictions(
     Args:
         path: ``.npz``, ``.csv`` or ``.parquet`` with both, or ``.npy`` with the predictions.
         labels_path: the ``.npy`` file of labels that goes with an ``.npy`` of predictions.
-        predictions: key of the array, or first letters of the columns; recognised by default.
+        predictions: key of the array, or common prefix of the columns; recognised by default.
         labels: key or column of the labels; recognised by default.
-        from_logits: whether the predictions are logits; by default their name must say it.
-        progress: called with rows read and rows in all (0 if unknown).
+        from_logits: whether the predictions are logits; by default their name must say so.
+        progress: called with the rows read and the rows in total (0 if unknown).
 
     Raises:
-        ValueError: with one sentence, for a file that cannot be read or is not clear.
+        ValueError: if the file cannot be read or is ambiguous, in one sentence.
     """
     if not path.is_file():
         raise ValueError(f"FILE must be a file that exists, but got {quoted(str(path))}.")
@@ -130,16 +130,16 @@ def open_predictions(
 
 @dataclass(frozen=True)
 class _Match:
-    """What was chosen: places among the file's names, and whether these are logits.
+    """Which columns of a file hold what, and whether the predictions are logits.
 
     Attributes:
-        predictions: places of the predictions, in the order of the classes.
-        labels: place of the labels.
+        predictions: indices of the predictions among the file's names, in the order of the classes.
+        labels: index of the labels.
         from_logits: whether the predictions are logits.
         first_number: the number at the end of the first column's name, 0 if there is none.
-        said: how it is known whether they are logits.
-        shown: the predictions' names in words.
-        label_shown: the labels' name in words.
+        said: what says whether they are logits, for errors.
+        shown: the names of the predictions as errors show them.
+        label_shown: the name of the labels as errors show it.
     """
 
     predictions: list[int]
@@ -158,7 +158,7 @@ def _choose(
     from_logits: bool | None,
     file: str,
 ) -> _Match:
-    """Decide which names hold the predictions and the labels, and what kind they are."""
+    """Choose the columns of the predictions and the labels, and their kind."""
     _check_twice(names, predictions, labels, file)
     label = _one("labels", labels, [n for n in names if n.lower() in LABELS], names, file)
     rest = [name for name in names if name != label]
@@ -192,7 +192,7 @@ def _choose(
 def _check_twice(
     names: Sequence[str], predictions: str | None, labels: str | None, file: str
 ) -> None:
-    """Raise if a name that matters occurs twice: which of them is meant cannot be told."""
+    """Raise if a name that matters occurs twice, which is ambiguous."""
     seen: set[str] = set()
     for name in names:
         matters = name.lower() in LABELS or stem_of(name) in (*LOGITS, *PROBABILITIES)
@@ -223,15 +223,15 @@ def _missing(what: str, given: str, names: Sequence[str], file: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many there are beside them."""
+    """Return the first few names, and how many more there are."""
     shown = ", ".join(printable(name, LONGEST_SHOWN) or "''" for name in names[:MOST_NAMES])
     return shown + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
 
 
 def _in_order(names: list[str], file: str) -> tuple[list[str], int]:
-    """Return columns by the number at their end, where they have one, and the first number.
+    """Return the columns sorted by the number at their end, and the first number.
 
-    Without numbers the classes are in the order of the columns.
+    Without numbers, the classes are in the order of the columns.
     """
     if len(names) == 1:
         return names, 0
@@ -258,7 +258,7 @@ def _in_order(names: list[str], file: str) -> tuple[list[str], int]:
 def _check_labels(
     labels: NDArray[Any], classes: int, match: _Match, table: Reader
 ) -> NDArray[np.int64]:
-    """Return labels as int64, if all are classes."""
+    """Return the labels as int64; raise unless all are classes."""
     name = f"labels {match.label_shown}"
     if labels.dtype.kind == "f":
         _refuse(labels != np.floor(labels), labels, table, f"{name} must be whole numbers")
@@ -279,7 +279,7 @@ def _refuse(wrong: NDArray[np.bool_], labels: NDArray[Any], table: Reader, rule:
 
 
 def _check_predictions(values: NDArray[Any], match: _Match, table: Reader) -> None:
-    """Raise unless all rows are what they are said to be."""
+    """Raise unless all rows can be logits or probabilities, as declared."""
     name = f"{match.shown} in {table.file}"
     tolerance = sum_tolerance(torch.from_numpy(values[:1].copy()).dtype)
     like_probabilities = True

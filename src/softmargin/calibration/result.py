@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Estimate(NamedTuple):
-    """A metric's name, what to call it, its value, and its interval if there is one."""
+    """A metric's name, label and value, and its interval if there is one."""
 
     name: str
     label: str
@@ -79,7 +79,7 @@ class CalibrationResult:
         nll: mean negative log-likelihood of the target, in nats.
         brier: mean of Σ_k (p_k - y_k)², summed over classes and not halved.
         brier_reliability: what miscalibration adds to the Brier score.
-        brier_resolution: what telling samples apart takes from it.
+        brier_resolution: what distinguishing samples takes from it.
         brier_uncertainty: the Brier score of always predicting the classes' frequencies;
             brier = brier_reliability - brier_resolution + brier_uncertainty.
         ece: expected calibration error over bins of equal width.
@@ -93,7 +93,7 @@ class CalibrationResult:
             and the class-wise ECE and the parts of the Brier score are NaN.
         bins: the bins of equal width, for a reliability diagram.
         confidence_level: level of the intervals, or None.
-        intervals: (low, high) by the name of the metric; empty where none were asked for.
+        intervals: (low, high) by the name of the metric; empty if none were requested.
     """
 
     samples: int
@@ -120,7 +120,7 @@ class CalibrationResult:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def estimates(self) -> Iterator[Estimate]:
-        """Yield every metric that was counted, with its interval, in the order of a table."""
+        """Yield every metric that was computed, with its interval, in the order of the table."""
         for name, label in LABELS.items():
             value = getattr(self, name)
             low, high = self.intervals.get(name, (None, None))
@@ -128,7 +128,7 @@ class CalibrationResult:
                 yield Estimate(name, label.format(k=self.top_k), value, low, high)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain numbers, ready for JSON; None where one is not finite."""
+        """Return plain numbers, ready for JSON; None for those that are not finite."""
         bins = self.bins
         return {
             "samples": self.samples,

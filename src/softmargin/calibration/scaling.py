@@ -45,13 +45,13 @@ class TemperatureScaling(Calibrator):
               T = \arg\min_{T > 0} \frac{1}{N} \sum_i
               \left[\log \sum_j e^{z_{ij} / T} - z_{i c_i} / T\right]
 
-    T above 1 makes a model less sure, T below 1 surer. Which class is predicted never changes.
-    The NLL is convex in 1/T, so that there is one optimum or none; it is found to about 1e-12
-    relative by Newton's method in float64, whatever the precision of the logits. The search
-    covers T from 1e-3 to 1e6 times the spread of the logits (the root of the mean variance over
-    classes), and always T = 1. Where the NLL still falls at an end, T is that end and a
-    :class:`CalibrationWarning` says so: labels that do not go with high logits push T up without
-    limit, logits that are never wrong push it down.
+    T above 1 makes a model less confident, T below 1 more. The predicted class never changes. The
+    NLL is convex in 1/T, so there is one optimum or none. Newton's method in float64 finds it to a
+    relative 1e-12 or so, whatever the precision of the logits. The search covers T from 1e-3 to
+    1e6 times the spread of the logits (the root of the mean variance over classes), and always
+    T = 1. If the NLL still falls at an end, T is that end and a :class:`CalibrationWarning` says
+    so: labels that do not go with high logits push T up without limit, logits that are never
+    wrong push it down.
 
     Attributes:
         temperature: T, a float64 buffer; may also be set by hand.
@@ -89,16 +89,15 @@ class VectorScaling(Calibrator):
 
     .. math:: z_j \mapsto w_j z_j + b_j, \quad \sum_j b_j = 0
 
-    The NLL is convex in (w, b) and minimised by Newton's method in float64. A ridge pulls
-    towards the best temperature, so that the minimum is unique and never worse on the fitted
-    rows than temperature scaling's. It is too small to matter wherever the data have a minimum
-    of their own. Where they have none, a :class:`CalibrationWarning` says so: the bias of a class
-    that never occurs would go to minus infinity, the scale of one that is never mistaken to
-    infinity.
+    The NLL is convex in (w, b) and minimised by Newton's method in float64. A ridge pulls towards
+    the optimal temperature, so the minimum is unique and, on the fitted rows, never worse than
+    that of temperature scaling. The ridge is too small to matter if the data alone determines a
+    minimum. If it does not, a :class:`CalibrationWarning` says so: the bias of a class that never
+    occurs would go to minus infinity, the scale of one that is never confused to infinity.
 
     With 2C numbers to fit, it needs many more rows than temperature scaling, and it can change
-    which class is predicted. It also depends on what is common to a row: logits and
-    log-probabilities, the same for softmax, give different results here.
+    the predicted class. Unlike softmax, it also depends on a constant added to a row: logits and
+    log-probabilities give different results.
 
     Args:
         ridge: strength of the pull, per row and in units of standardised logits, at least 1e-12;
@@ -130,13 +129,13 @@ class VectorScaling(Calibrator):
     ridge = Setting(above=1e-12, inclusive=True)
 
     def __init__(self, *, ridge: float = 1e-10) -> None:
-        """Keep the argument; see the class."""
+        """Set the strength of the ridge."""
         super().__init__()
         self.ridge = ridge
 
     def _fit(self, batch: Batch) -> list[str]:
         found = fit_temperature(batch)
-        if found.note is not None and found.separable:  # then scales have no optimum either
+        if found.note is not None and found.separable:  # scales have no optimum either
             scale = torch.tensor(1 / found.temperature, dtype=torch.float64)
             self.scale = scale.repeat(batch.num_classes)
             self.bias = torch.zeros_like(self.scale)
@@ -149,7 +148,7 @@ class VectorScaling(Calibrator):
 
 
 class Fittable(Protocol):
-    """What can be cross-validated: every calibrator of this library, and your own."""
+    """What can be cross-validated: the calibrators of this library, and your own."""
 
     def fit(
         self,
@@ -174,12 +173,12 @@ class CrossValidated(Generic[A, S]):
     """Calibrated logits to report on, and the calibrator to use from now on.
 
     Attributes:
-        logits: calibrated logits of shape (N, C), each row by a calibrator that never saw it, or
-            all by ``calibrator`` if ``in_sample``.
-        calibrator: fitted on all rows.
-        in_sample: whether the rows that were scored are those that were fitted.
-        fold: number of the fold that held each row out, of shape (N,), or None if ``in_sample``.
-        fold_calibrators: what transformed each fold.
+        logits: calibrated logits of shape (N, C), each row transformed by a calibrator that was
+            fitted without it, or all by ``calibrator`` if ``in_sample``.
+        calibrator: the calibrator fitted on all rows.
+        in_sample: whether each row was transformed by a calibrator that was fitted on it.
+        fold: the fold that held out each row, of shape (N,), or None if ``in_sample``.
+        fold_calibrators: the calibrator of each fold.
     """
 
     logits: A
@@ -200,23 +199,23 @@ def cross_validated(
     sample_weight: Array | None = None,
     ignore_index: int | None = None,
 ) -> CrossValidated[A, S]:
-    """Fit a calibrator on all rows, and calibrate each row by one that never saw it.
+    """Fit a calibrator on all rows, and calibrate each row by one that was fitted without it.
 
     A calibrator is fitted once per fold with the labels of that fold hidden, and transforms the
-    fold. Metrics of the result are those of new data, to within the 1/``folds`` of the rows that
-    each fit lacks. The logits are not copied but for the result.
+    fold. Metrics of the result are those of new data, except that each fit lacks 1/``folds`` of
+    the rows. Apart from the result, the logits are not copied.
 
     Args:
         scaler: makes a calibrator, such as the class ``TemperatureScaling`` itself.
         logits: of shape (N, C), a tensor or a NumPy array.
         target: class indices of shape (N,).
-        folds: number of parts, from 2 to the number of rows that count. Each holds its share of
+        folds: number of folds, from 2 to the number of rows that count. Each holds its share of
             every class, to within one row.
-        seed: of the random division into folds.
-        in_sample: transform the very rows that were fitted instead. Numbers from this are too
-            good, the more so with ``VectorScaling`` and few rows.
+        seed: seed of the random division into folds.
+        in_sample: transform the rows that were fitted instead. The resulting metrics are too good,
+            especially with ``VectorScaling`` and few rows.
         sample_weight: how much each row counts in the fits, of shape (N,).
-        ignore_index: a target value whose rows do not count in the fits; they are transformed.
+        ignore_index: a target whose rows do not count in the fits; they are still transformed.
 
     Example:
         >>> import torch
@@ -273,8 +272,8 @@ def held_out_calibrators(
 ) -> Iterator[tuple[Tensor, S]]:
     """Yield each fold's row numbers, in order, and a calibrator fitted without their labels.
 
-    For data too large to hold twice: transform and score the rows piece by piece. Arguments as
-    in :func:`cross_validated`.
+    Use it for data too large to hold twice: transform and score the rows piece by piece. The
+    arguments are those of :func:`cross_validated`.
 
     Example:
         >>> import torch
@@ -300,7 +299,7 @@ def held_out_calibrators(
 
 
 def _folds(target: Tensor, folds: int, seed: int, ignore_index: int | None) -> Tensor:
-    """Deal the rows out to folds, class by class, in random order within each class."""
+    """Assign the rows to folds, class by class, in random order within each class."""
     used = len(target) if ignore_index is None else int((target != ignore_index).sum())
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= used:
         raise ValueError(
@@ -315,7 +314,7 @@ def _folds(target: Tensor, folds: int, seed: int, ignore_index: int | None) -> T
 
 
 def _warn_of_folds(calibrator: object, fitted: list[S]) -> None:
-    """Warn once of what fits of single folds met, unless the fit on all rows met it too."""
+    """Warn once of the notes of single folds, unless the fit on all rows has notes too."""
     noted = [notes for each in fitted if (notes := getattr(each, "notes", ()))]
     if noted and not getattr(calibrator, "notes", ()):
         warnings.warn(
