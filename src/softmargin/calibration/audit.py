@@ -73,7 +73,7 @@ def audit(
         confidence_level: level of the intervals.
         progress: called with the current step, the rows done and the rows in total.
     """
-    tell = progress or (lambda what, done, total: None)
+    tell = progress or (lambda *_: None)
     rows, num_classes = predictions.values.shape
     target = torch.from_numpy(predictions.labels)
 
