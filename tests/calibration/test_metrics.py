@@ -1,5 +1,6 @@
 """Calibration metrics against independent slow implementations, and at the edges."""
 
+import inspect
 import math
 
 import numpy as np
@@ -23,6 +24,7 @@ from softmargin.calibration import (
     bin_statistics,
     brier_decomposition,
     brier_score,
+    calibration_error,
     calibration_metrics,
     classwise_calibration_error,
     debiased_calibration_error,
@@ -63,6 +65,26 @@ def test_binned_errors_agree_with_a_slow_loop(bins, dtype, closed):
         assert function(confidence, correct, bins, closed=closed) == pytest.approx(
             expected, abs=1e-12
         )
+
+
+def test_every_norm_is_that_of_its_function_and_of_the_bins():
+    generator = torch.Generator().manual_seed(0)
+    confidence = torch.rand(200, generator=generator, dtype=torch.float64)
+    correct = torch.rand(200, generator=generator) < confidence
+    weight = torch.rand(200, generator=generator)
+    statistics = bin_statistics(confidence, correct, 7, sample_weight=weight, closed="left")
+    for norm, function in (
+        ("l1", expected_calibration_error),
+        ("l2", rms_calibration_error),
+        ("max", maximum_calibration_error),
+        ("debiased_l2", debiased_calibration_error),
+    ):
+        settings = {"sample_weight": weight, "closed": "left"}
+        value = calibration_error(confidence, correct, 7, norm=norm, **settings)
+        assert value == function(confidence, correct, 7, **settings)
+        assert value == statistics.calibration_error(norm)
+    with pytest.raises(ValueError, match="norm must be one of l1, l2, max, debiased_l2, but got 2"):
+        calibration_error(confidence, correct, norm=2)
 
 
 def test_sample_weights_are_repetitions():
@@ -248,6 +270,8 @@ def test_nothing_is_left_on_the_graph():
 def test_everything_public_is_documented():
     for name in calibration.__all__:
         assert getattr(calibration, name).__doc__
+    for parameter in inspect.signature(calibration_metrics).parameters:
+        assert f"\n    {parameter}: " in calibration_metrics.__doc__
 
 
 @pytest.mark.parametrize(
