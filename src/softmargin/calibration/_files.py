@@ -21,6 +21,7 @@ from softmargin._text import printable
 
 LOGITS = ("logits", "logit", "z")
 PROBABILITIES = ("probabilities", "probability", "probs", "prob", "proba", "softmax", "p")
+KNOWN = (*LOGITS, *PROBABILITIES)
 CHUNK = 1 << 22  # numbers read at once
 MOST_CLASSES = 100_000
 LONGEST_SHOWN = 80  # characters of a name or a cell in an error
@@ -175,8 +176,7 @@ class Npy(Reader):
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
         stem = stem_of(path.stem)
-        known = (*LOGITS, *PROBABILITIES)
-        words = [word for word in re.split(r"[^a-z]+", stem) if word in known]
+        words = [word for word in re.split(r"[^a-z]+", stem) if word in KNOWN]
         self.names = [words[0] if len(set(words)) == 1 else path.stem, "labels"]
 
     def read(

@@ -24,6 +24,7 @@ from softmargin.calibration.binning import BinStatistics, ConfidenceCells, bin_e
 from softmargin.calibration.result import MEANS, CalibrationResult, ClassBins, summarize
 from softmargin.functional._checks import check_flag
 
+SETTINGS = ("num_classes", "from_logits", "bins", "top_k", "classwise", "ignore_index", "closed")
 PREDICTION_ARGUMENTS = {
     "predictions": "logits or probabilities, of shape (N, C) or (N, C, d1, ...).",
     "target": "class indices of shape (N,) or (N, d1, ...).",
@@ -177,10 +178,10 @@ class CalibrationMetrics:
         device: torch.device | str | None = None,
     ) -> None:
         """Start with nothing counted."""
-        for name, value, least in (("num_classes", num_classes, 2), ("top_k", top_k, 1)):
-            check_whole(name, value, least)
-        for name, flag in (("from_logits", from_logits), ("classwise", classwise)):
-            check_flag(name, flag)
+        check_whole("num_classes", num_classes, 2)
+        check_whole("top_k", top_k, 1)
+        check_flag("from_logits", from_logits)
+        check_flag("classwise", classwise)
         check_ignore_index(ignore_index)
         check_bins(bins, closed)
         self.num_classes = num_classes
@@ -303,15 +304,7 @@ class CalibrationMetrics:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {
-            "num_classes": self.num_classes,
-            "from_logits": self.from_logits,
-            "bins": self.bins,
-            "top_k": self.top_k,
-            "classwise": self.classwise,
-            "ignore_index": self.ignore_index,
-            "closed": self.closed,
-        }
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def _zeros(self, device: torch.device) -> Sums:
         return Sums.zeros(self._cells, self.num_classes if self.classwise else 0, device)

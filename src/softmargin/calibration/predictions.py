@@ -23,9 +23,9 @@ from softmargin._text import printable
 from softmargin.calibration._batch import LARGEST_LOGIT, sum_tolerance
 from softmargin.calibration._files import (
     CHUNK,
+    KNOWN,
     LOGITS,
     LONGEST_SHOWN,
-    PROBABILITIES,
     Npy,
     Npz,
     Progress,
@@ -171,13 +171,13 @@ def _choose(
     else:
         stems: dict[str, list[str]] = {}
         for name in rest:
-            if (stem := stem_of(name)) in (*LOGITS, *PROBABILITIES):
+            if (stem := stem_of(name)) in KNOWN:
                 stems.setdefault(stem, []).append(name)
         stem = _one("predictions", None, list(stems), names, file)
         chosen = stems[stem]
     said = "--logits says" if from_logits else "--probabilities says"
     if from_logits is None:
-        if stem not in (*LOGITS, *PROBABILITIES):
+        if stem not in KNOWN:
             raise ValueError(
                 f"say --logits or --probabilities: the name {quoted(stem)} in {file} does not tell."
             )
@@ -195,7 +195,7 @@ def _check_twice(
     """Raise if a name that matters occurs twice, which is ambiguous."""
     seen: set[str] = set()
     for name in names:
-        matters = name.lower() in LABELS or stem_of(name) in (*LOGITS, *PROBABILITIES)
+        matters = name.lower() in LABELS or stem_of(name) in KNOWN
         matters |= name == labels or (predictions is not None and name.startswith(predictions))
         if name in seen and matters:
             raise ValueError(f"{quoted(name)} occurs more than once in {file}: rename all but one.")
