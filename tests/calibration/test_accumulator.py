@@ -289,7 +289,7 @@ BAD_BATCHES = [
     (P, torch.tensor([0, 3]), {"ignore_index": -1}, ValueError, "1 or ignore_index -1, but got 3"),
     (P, torch.tensor([0.0, 1.0]), {}, TypeError, "target must hold integer class indices"),
     (P, torch.tensor([0, 1, 1]), {}, ValueError, "target must have shape \\(2,\\)"),
-    (P.long(), Y, {}, TypeError, "predictions must be floating-point, but got torch.int64"),
+    (P.long(), Y, {}, TypeError, "predictions must be floating-point numbers, but got torch"),
     (P[:, 0], Y, {}, ValueError, "predictions must have shape \\(N, C\\)"),
     (P[:, :1], Y, {}, ValueError, "at least 2 classes .* the two columns 1 - p and p"),
     (P.repeat(1, 2) / 2, Y, {}, ValueError, "must hold 2 classes in dimension 1, but got 4"),

@@ -7,10 +7,11 @@ import torch
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
+from softmargin import calibration
 from softmargin.calibration import (
     CalibrationMetrics,
     bin_statistics,
-    confidence_histogram,
+    confidence_diagram,
     reliability_diagram,
     reliability_diagrams,
 )
@@ -109,9 +110,9 @@ def test_before_and_after_stand_side_by_side():
         reliability_diagrams(Figure(), [before])
 
 
-def test_the_confidence_histogram_has_both_means():
+def test_the_confidence_diagram_has_both_means():
     axes = Figure().add_subplot()
-    confidence_histogram(axes, bin_statistics(CONFIDENCE, CORRECT))
+    confidence_diagram(axes, bin_statistics(CONFIDENCE, CORRECT))
     (bars,) = axes.containers
     assert [bar.get_height() for bar in bars] == pytest.approx([0.6, 0.4])
     assert [line.get_xdata()[0] for line in axes.lines] == pytest.approx(
@@ -126,3 +127,10 @@ def test_the_confidence_histogram_has_both_means():
 )
 def test_counts_are_short(count, text):
     assert _short(count) == text
+
+
+def test_the_old_name_of_the_confidence_diagram_still_draws():
+    axes = Figure().add_subplot()
+    with pytest.warns(DeprecationWarning, match="renamed to confidence_diagram"):
+        calibration.confidence_histogram(axes, bin_statistics(CONFIDENCE, CORRECT))
+    assert len(axes.lines) == 2

@@ -16,7 +16,7 @@ from scipy.special import log_softmax, softmax
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from softmargin.calibration import _samples, _vector
+from softmargin.calibration import _batch, _vector
 from softmargin.calibration.scaling import (
     CalibrationWarning,
     TemperatureScaling,
@@ -485,7 +485,7 @@ def test_the_size_of_chunks_does_not_matter(scaler_class, monkeypatch):
     logits, target = synthetic()
     whole = numbers(scaler_class().fit(logits, target))
     for size in (1, 170, 10**9):
-        monkeypatch.setattr(_samples, "CHUNK_SIZE", size)
+        monkeypatch.setattr(_batch, "CHUNK_SIZE", size)
         parts = numbers(scaler_class().fit(logits, target))
         torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-12)
 
@@ -507,7 +507,7 @@ def test_there_is_never_a_float64_copy_of_the_logits(scaler_class):
     logits, target = synthetic(50_000)
     with LargestFloat64() as largest:
         scaler_class().fit(logits, target)
-    assert 1000 < largest.size <= 2 * _samples.CHUNK_SIZE
+    assert 1000 < largest.size <= 2 * _batch.CHUNK_SIZE
 
 
 @BOTH
@@ -617,7 +617,7 @@ NAN[1, 2], INFINITE[2, 0] = torch.nan, -torch.inf
         (NAN, LABELS, {"ignore_index": 0}, "logits must be finite .*, but row 1 holds nan."),
         (INFINITE, LABELS, {}, "logits must be finite numbers .*, but row 2 holds -inf."),
         (1e200 * GOOD.double(), LABELS, {}, r"up to 1e\+100, but row 0 holds 1e\+200."),
-        (GOOD, LABELS, {"sample_weight": GOOD}, r"sample_weight must hold 3 real .* \(3, 3\)."),
+        (GOOD, LABELS, {"sample_weight": GOOD}, r"numbers of shape \(3,\), .* \(3, 3\)."),
         (GOOD, LABELS, {"sample_weight": -GOOD[0]}, "of at least 0, but got -1 in row 0."),
         (GOOD, LABELS, {"sample_weight": NAN[1]}, "finite numbers .*, but got nan in row 2."),
         (GOOD, LABELS, {"sample_weight": 0 * GOOD[0]}, "sample_weight must be above 0 in a row"),

@@ -159,7 +159,7 @@ def callees():
             if own and not name.startswith("_") and any(kind(each) for kind in kinds):
                 yield f"{module.__name__.removeprefix('softmargin.')}.{name}", each
 
-    drawing = ("reliability_diagram", "calibration.confidence_histogram", "plot_")
+    drawing = ("_diagram", "calibration.confidence_histogram", "plot_")
     for module in (functional, calibration, diagnostics):
         for name, each in public(module, inspect.isfunction):
             if not any(part in name for part in drawing):

@@ -1,27 +1,26 @@
-"""Intervals of errors over bins, which cover the error that endless data would show.
+"""Intervals of errors over bins, which cover the error in the limit of infinite data.
 
-Such an error is a norm of the bins' residuals r (their sum of absolute values, their root of
-squares, the largest of their partial sums), measured on r + ε with noise ε. Noise only adds to
-it: an ECE is biased upwards, and a bootstrap around it would be even more. A norm has two
-properties that give an interval all the same:
+Such an error is a norm of the residuals r of the bins (the sum of absolute values, the root of the
+sum of squares, the largest partial sum), measured on r + ε with noise ε. Noise only adds to it: an
+ECE is biased upwards, and a plain bootstrap would be biased even more. Two properties of a norm
+still give an interval:
 
 - |r| - |r + ε| is at most -⟨s, ε⟩, with s the direction of r (its signs, for the ECE). So the
-  **upper** end is the error plus a quantile of ⟨s, ε⟩, which is not biased.
-- |r + ε| - |r| is at most |ε|, and ⟨s, ε⟩ where r is so large that s is certain. So the **lower**
-  end is the error minus a quantile of the sum of ⟨s, ε⟩ over the bins whose residual exceeds
-  √(2 log n) standard deviations and of |ε| over the others (the moment selection of Andrews and
-  Soares, 2010).
+  **upper** end is the error plus a quantile of ⟨s, ε⟩, which is unbiased.
+- |r + ε| - |r| is at most |ε|, and ⟨s, ε⟩ if r is so large that s is certain. So the **lower** end
+  is the error minus a quantile of a sum over bins: of ⟨s, ε⟩ if the residual exceeds √(2 log n)
+  standard deviations, and of |ε| otherwise (moment selection, Andrews and Soares, 2010).
 
 The noise comes from a multinomial bootstrap of the histogram. A bin of few predictions shows too
-little of its own noise (one prediction shows none), so that every bin counts one prediction more,
-which is right as often as its confidence says.
+little of its own noise (a single prediction shows none), so one more prediction is added to every
+bin, which is right with the probability that its confidence states.
 
-The MCE is a maximum over bins of very different noise, for which Wilson's intervals of the bins
-are used, corrected for continuity, at Bonferroni's level for the lower end.
+The MCE is a maximum over bins of very different noise. It uses Wilson's intervals of the bins,
+corrected for continuity, at Bonferroni's level for the lower end.
 
-Classes are resampled apart, but a row's residuals p - y add up to 0 over its classes: where all of
-its rest is on one competitor, as it must be for two classes, that doubles the variance of their
-sum. The spread over classes is therefore widened by √2.
+Classes are resampled independently, but the residuals p - y of a row add up to 0 over its classes.
+If all the remaining probability is on one other class, as with two classes, that doubles the
+variance of their sum. The spread over classes is therefore widened by √2.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.calibration import errors
-from softmargin.calibration.binning import ConfidenceCells
+from softmargin.calibration.binning import ConfidenceCells, equal_mass_residuals, squared_error
 from softmargin.calibration.intervals import Interval, Resampling, wilson_interval, within
 
 CLASS_DEPENDENCE = math.sqrt(2)
@@ -49,8 +47,8 @@ class _TopLabel(NamedTuple):
     """The occupied cells of the top label's histogram, as shares of all predictions.
 
     Attributes:
-        shares: of wrong and right predictions, of shape (K, 2).
-        smooth: the same with one prediction more in every bin.
+        shares: shares of wrong and right predictions, of shape (K, 2).
+        smooth: the same with one more prediction in every bin.
         gap: confidence minus correctness, of shape (K, 2).
         to_bins: 1 where a cell belongs to a bin, of shape (K, M).
     """
@@ -64,10 +62,10 @@ class _TopLabel(NamedTuple):
 def top_label_intervals(
     cells: Tensor, layout: ConfidenceCells, values: Mapping[str, float], resampling: Resampling
 ) -> dict[str, Interval]:
-    """Return the intervals of the errors over bins of the top label.
+    """Return the intervals of the top label's errors over bins.
 
     Args:
-        cells: the histogram, of shape (4, cells, 2), see :class:`Sums`.
+        cells: the histogram, of shape (4, cells, 2), see ``Sums`` of the accumulator.
         layout: which bin each cell belongs to.
         values: the metrics by name.
         resampling: how to bootstrap.
@@ -80,7 +78,7 @@ def top_label_intervals(
         in_bin, residual_in_bin = mass @ table.to_bins, residual @ table.to_bins
         return {
             "ece": residual_in_bin / total,
-            "equal_mass_ece": errors.equal_mass_residuals(mass, residual, layout.bins),
+            "equal_mass_ece": equal_mass_residuals(mass, residual, layout.bins),
             "rms_error": residual_in_bin / (in_bin * total).sqrt().clamp_min(1e-300),
             "ks_error": residual.cumsum(-1) / total,
         }
@@ -102,7 +100,7 @@ def top_label_intervals(
 
 
 def _top_label(cells: Tensor, layout: ConfidenceCells, samples: int) -> _TopLabel:
-    """Return the occupied cells, as they are and with one prediction more in every bin."""
+    """Return the occupied cells, as they are and with one more prediction in every bin."""
     occupied = cells[1].sum(-1) > 0
     weight, confidence = cells[1][occupied], cells[3][occupied]
     own = confidence.sum(-1, keepdim=True) / weight.sum(-1, keepdim=True)
@@ -117,12 +115,12 @@ def _top_label(cells: Tensor, layout: ConfidenceCells, samples: int) -> _TopLabe
 
 
 def _clear(resampling: Resampling) -> float:
-    """Return from how many standard deviations on a residual is not noise."""
+    """Return the number of standard deviations above which a residual is not noise."""
     return math.sqrt(max(1.0, 2 * math.log(resampling.samples)))
 
 
 def _quantile(values: Tensor, share: float, spread: float = 1.0) -> float:
-    """Return a quantile, with values ``spread`` times as far from their mean."""
+    """Return a quantile after spreading the values by a factor around their mean."""
     quantile, mean = float(np.quantile(values.numpy(), share)), float(values.mean())
     return mean + spread * (quantile - mean)
 
@@ -140,7 +138,7 @@ def _sum_interval(residual: Tensor, noise: Tensor, resampling: Resampling) -> In
 
 
 def _root_interval(residual: Tensor, noise: Tensor, resampling: Resampling) -> Interval:
-    """Return the interval of √(Σ r²), r being a bin's residual over the root of its mass."""
+    """Return the interval of √(Σ r²), with r a bin's residual over the root of its mass."""
     square = float(residual.square().sum())
     value = math.sqrt(square)
     excess = (2 * residual * noise + noise.square()).sum(-1)
@@ -150,7 +148,7 @@ def _root_interval(residual: Tensor, noise: Tensor, resampling: Resampling) -> I
 
 
 def _largest_interval(partial: Tensor, noise: Tensor, resampling: Resampling) -> Interval:
-    """Return the interval of max |S| over partial sums S, from those that may be the largest."""
+    """Return the interval of max |S| over partial sums S, from those that may be largest."""
     value = float(partial.abs().max())
     deviation, noise_alone = noise.std(0), _quantile(noise.abs().amax(1), 1 - resampling.tail)
     above, below = partial >= value - noise_alone, -partial >= value - noise_alone
@@ -175,7 +173,7 @@ def _mce_interval(table: _TopLabel, resampling: Resampling) -> Interval:
         return (total / (wrong + right))[filled]
 
     confidence = mean(own)
-    # a bin's mean confidence has noise, too; of one prediction it is that of its place in the bin
+    # The mean confidence of a bin is noisy too; for one prediction, by its position in the bin.
     width = 1 / table.to_bins.shape[1]
     variance = count * (mean(own.square()) - confidence.square()).clamp_min(0.0)
     noise = ((variance + width**2 / 12) / (count + 1) / count).sqrt()
@@ -183,7 +181,7 @@ def _mce_interval(table: _TopLabel, resampling: Resampling) -> Interval:
 
     def ends(tail: float) -> tuple[Tensor, Tensor]:
         z = NormalDist().inv_cdf(1 - tail)
-        half = 0.5 / count  # corrects for continuity: few predictions allow few accuracies
+        half = 0.5 / count  # continuity correction: few predictions allow few accuracies
         lower, higher = (accuracy - half).clamp_min(0.0), (accuracy + half).clamp_max(1.0)
         low, _ = wilson_interval(lower.numpy(), count.numpy(), z)
         _, high = wilson_interval(higher.numpy(), count.numpy(), z)
@@ -204,12 +202,12 @@ def class_intervals(
     values: Mapping[str, float],
     resampling: Resampling,
 ) -> dict[str, Interval]:
-    """Return the intervals of the errors over bins of every class.
+    """Return the intervals of the errors over the bins of every class.
 
     Args:
-        mass: Σ w in each class's bins, of shape (C, M).
-        probability: Σ w·p there.
-        occurred: Σ w·y there.
+        mass: Σ w in the bins of each class, of shape (C, M).
+        probability: Σ w·p in them.
+        occurred: Σ w·y in them.
         values: the metrics by name.
         resampling: how to bootstrap.
     """
@@ -232,7 +230,7 @@ def class_intervals(
                 resolution - (high["resolution"] - float(smooth)),
                 resolution + float(drawn["resolution"].mean()) - low["resolution"],
             ),
-            # within bins, probabilities may even go against what happens: it can be below 0
+            # negative if, within bins, probabilities are anti-correlated with what occurs
             (0.0 if resolution >= 0 else -1.0, 1 - 1 / len(mass)),
         ),
     }
@@ -245,15 +243,15 @@ def class_intervals(
 
 @dataclass(frozen=True)
 class _Classes:
-    """The bins of all classes, of shape (C, M), and what resampling them gives.
+    """The bins of all classes, of shape (C, M), and statistics of their resamples.
 
     Attributes:
-        smooth: shares of samples that are not and that are of the class, with one more in every
-            bin, of shape (C, M, 2).
+        smooth: shares of samples outside and inside the class, with one more sample in every bin,
+            of shape (C, M, 2).
         mean: mean probability.
-        residual: what was observed, see :meth:`residuals`.
-        root: the same.
-        clear: where the residual is more than noise.
+        residual: observed residual / n, see :func:`_class_residuals`.
+        root: observed residual over the root of the mass.
+        clear: whether the residual is more than noise.
     """
 
     smooth: Tensor
@@ -268,7 +266,7 @@ class _Classes:
         return float(self.root.square().sum().sqrt())
 
     def statistics(self, counts: Tensor) -> dict[str, Tensor]:
-        """Return what the intervals need to know of every resample."""
+        """Return the statistics of every resample that the intervals need."""
         (residual, root), (centre, root_centre) = (
             _class_residuals(each, self.mean) for each in (counts, self.smooth)
         )
@@ -280,12 +278,18 @@ class _Classes:
             "signed": signed.sum((-2, -1)) / classes,
             "root_excess": 2 * along + root_noise.square().sum((-2, -1)),
             "root_along": along / max(self.length, 1e-300),
-            "resolution": errors.between_bins_resolution(counts.sum(-1), counts[..., 1]),
+            "resolution": _resolution_between_bins(counts.sum(-1), counts[..., 1]),
         }
 
 
+def _resolution_between_bins(mass: Tensor, occurred: Tensor) -> Tensor:
+    """Return Σ_k Σ_m mass_km / n · (ō_km - ō_k)²: how far the frequencies of the bins spread."""
+    share = (occurred.sum(-1) / mass.sum(-1)).unsqueeze(-1)
+    return squared_error(mass, occurred - mass * share).sum(-1)
+
+
 def _class_residuals(counts: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the bins' residual / n, and over the root of their mass: squares sum to the error."""
+    """Return residual / n of each bin, and residual over the root of its mass."""
     in_bin = counts.sum(-1)
     total = in_bin.sum(-1, keepdim=True)
     residual = in_bin * mean - counts[..., 1]
@@ -295,7 +299,7 @@ def _class_residuals(counts: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
 def _classes(
     mass: Tensor, probability: Tensor, occurred: Tensor, resampling: Resampling
 ) -> _Classes:
-    """Return the bins of all classes; arguments as of :func:`class_intervals`."""
+    """Return the bins of all classes; arguments as in :func:`class_intervals`."""
     samples = resampling.samples
     mean = (probability / mass).nan_to_num(0.0)
     shares = torch.stack([(mass - occurred).clamp_min(0.0), occurred], -1)
@@ -312,10 +316,11 @@ def _classes(
 
 
 def _uncertainty_interval(class_mass: Tensor, value: float, resampling: Resampling) -> Interval:
-    """Resample the classes' frequencies ō_k, and with them Σ_k ō_k (1 - ō_k) = 1 - Σ_k ō_k².
+    """Resample the class frequencies ō_k, and with them Σ_k ō_k (1 - ō_k) = 1 - Σ_k ō_k².
 
-    Near equal frequencies Σ_k ō_k² is all bias, which the upper quantile of what resampling adds
-    to it holds, and so it bounds both sides. One more sample, of any class, is counted.
+    If the frequencies are nearly equal, the excess of Σ_k ō_k² is all bias. The upper quantile of
+    what resampling adds covers it and bounds both sides. One more sample, spread evenly over the
+    classes, is counted.
     """
     classes, samples = len(class_mass), resampling.samples
     shares = (samples * class_mass / class_mass.sum() + 1 / classes) / (samples + 1)

@@ -1,4 +1,4 @@
-"""What all calibrators share: fit, transform, a place behind a model, and a JSON file."""
+"""The base class of calibrators: fit, transform, use as a module, and storage as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from torch import Tensor
 
 from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin._settings import ModuleWithSettings, describe
-from softmargin.calibration._samples import (
-    Array,
-    Samples,
-    as_tensor,
-    check_logits,
-    checked_samples,
-)
+from softmargin.calibration._batch import Array, Batch, as_tensor, check_logits, fit_batch
 
 FORMAT = "softmargin calibrator"
 VERSION = 1
@@ -28,18 +22,18 @@ REMEDY = "fit the calibrator again and save it, or copy the file again from wher
 
 
 class CalibrationWarning(UserWarning):
-    """The data do not determine a calibrator: it stands at a bound, or a class is missing."""
+    """The data does not determine the calibrator: it is at a bound, or a class is missing."""
 
 
 class Calibrator(ModuleWithSettings):
     """Base of the calibrators, which turn logits into calibrated logits.
 
-    A subclass names its ``kind`` (in files), its ``numbers`` (float64 buffers, empty until they
-    are fitted), and how it fits and applies them.
+    A subclass defines its ``kind`` (in files), its ``numbers`` (float64 buffers, empty until they
+    are fitted), and how to fit and apply them.
 
     Attributes:
         num_classes: C of the logits it was fitted on, or None.
-        notes: what the last fit warned of, kept with the numbers.
+        notes: the warnings of the last fit, stored with the numbers.
     """
 
     kind: ClassVar[str]
@@ -55,8 +49,8 @@ class Calibrator(ModuleWithSettings):
         self.num_classes = None
         self.notes = ()
 
-    def _fit(self, samples: Samples) -> list[str]:
-        """Set the numbers; return what to warn of."""
+    def _fit(self, batch: Batch) -> list[str]:
+        """Set the numbers; return the warnings."""
         raise NotImplementedError
 
     def _scaled(self, logits: Tensor) -> Tensor:
@@ -76,10 +70,10 @@ class Calibrator(ModuleWithSettings):
         sample_weight: Array | None = None,
         ignore_index: int | None = None,
     ) -> Self:
-        """Find the numbers of least NLL on these rows, and return the calibrator itself.
+        """Find the numbers that minimise the NLL on these rows, and return the calibrator itself.
 
-        Use rows that the model was not trained on. What is then measured on the same rows is
-        in-sample: see :func:`softmargin.calibration.scaling.cross_validated`.
+        Use rows that the model was not trained on. Metrics on the same rows are then in-sample:
+        see :func:`softmargin.calibration.scaling.cross_validated`.
 
         Args:
             logits: of shape (N, C), in any floating-point dtype and on any device. If every row
@@ -89,14 +83,14 @@ class Calibrator(ModuleWithSettings):
             ignore_index: a target value whose rows do not count.
 
         Warns:
-            CalibrationWarning: where the NLL has no minimum; ``notes`` keeps the sentences.
+            CalibrationWarning: if the NLL has no minimum; ``notes`` keeps the messages.
         """
-        # tensors made in inference mode could never again be part of a graph
+        # tensors created in inference mode could never be part of a graph again
         with torch.inference_mode(False), torch.no_grad():
-            samples = checked_samples(logits, target, sample_weight, ignore_index)
-            notes = self._fit(samples)
-            self.to(samples.logits.device)
-        self.num_classes = samples.num_classes
+            batch = fit_batch(logits, target, sample_weight, ignore_index)
+            notes = self._fit(batch)
+            self.to(batch.predictions.device)
+        self.num_classes = batch.num_classes
         self.notes = tuple(notes)
         for note in notes:
             message = f"{type(self).__name__}: {note}"
@@ -112,8 +106,8 @@ class Calibrator(ModuleWithSettings):
     def transform(self, logits: Array) -> Array:
         """Return calibrated logits: a tensor for a tensor, an array for a NumPy array.
 
-        float16 and bfloat16 become float32, which is where calibrated values can be told apart;
-        float32 and float64 stay. Gradients flow through. Values are not looked at: NaN stays NaN.
+        float16 and bfloat16 become float32, so that calibrated values can be told apart; float32
+        and float64 stay. Gradients flow through. Values are not checked: NaN stays NaN.
 
         Args:
             logits: of shape (N, C) or (C,), with the C of the fit.
@@ -182,18 +176,18 @@ class Calibrator(ModuleWithSettings):
         self.num_classes = None if num_classes is None else int(num_classes)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return what ``state_dict`` keeps beside the numbers."""
+        """Return what ``state_dict`` stores besides the numbers."""
         return {"num_classes": self.num_classes, "notes": list(self.notes)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`get_extra_state` returned."""
+        """Restore what :meth:`get_extra_state` returned."""
         self.num_classes = state["num_classes"]
         self.notes = tuple(state["notes"])
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **options: Any
     ) -> None:
-        """Make room first: how many numbers there are is known only once they are fitted."""
+        """Resize the buffers first: their size is known only once they are fitted."""
         for name in self.numbers:
             new, old = state_dict.get(prefix + name), self._buffers.get(name)
             if new is not None and old is not None and new.shape != old.shape:
@@ -201,14 +195,14 @@ class Calibrator(ModuleWithSettings):
         super()._load_from_state_dict(state_dict, prefix, *args, **options)
 
     def extra_repr(self) -> str:
-        """Show the numbers, or that there are none yet."""
+        """Show the numbers, or that they are not fitted."""
         if not self.fitted:
             return "not fitted"
         return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the content of a calibrator file; raise one sentence for any other."""
+    """Return the content of a calibrator file; raise a one-sentence error for any other file."""
     file = Path(path)
     content = read_json(file, REMEDY)
     if content.get("format") != FORMAT:
@@ -222,6 +216,6 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if missing := {"kind", "num_classes", "parameters"} - set(content):
         raise DamagedFileError(file, f"it has no {' and no '.join(sorted(missing))}", REMEDY)
-    if unknown := set(content) - FIELDS:  # such as a checksum whose very name is damaged
+    if unknown := set(content) - FIELDS:  # such as a checksum whose name is damaged
         raise DamagedFileError(file, f"it holds an unknown {min(unknown)!r}", REMEDY)
     return content

@@ -1,6 +1,6 @@
-"""Readers of files of predictions, each as names of columns and blocks of rows: NumPy's formats.
+"""Readers of prediction files: the base class, the temporary copy, and NumPy's formats.
 
-Nothing is read before its size is known to be sensible, and no more than a block at a time.
+Nothing is read before its size is checked, and then only a block at a time.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from softmargin._text import printable
 
 LOGITS = ("logits", "logit", "z")
 PROBABILITIES = ("probabilities", "probability", "probs", "prob", "proba", "softmax", "p")
+KNOWN = (*LOGITS, *PROBABILITIES)
 CHUNK = 1 << 22  # numbers read at once
 MOST_CLASSES = 100_000
-LONGEST_SHOWN = 80  # characters of a name or a cell in a sentence
+LONGEST_SHOWN = 80  # characters of a name or a cell in an error
 MAGIC = b"\x93NUMPY"
-# what no data compresses to, but a file made to fill a disk
+# Real data does not compress more than this; a file made to fill a disk does.
 MOST_EXPANSION, HARMLESS_BYTES = 200, 1 << 28
 Progress = Callable[[int, int], None]
 Blocks = Iterator[tuple[NDArray[Any], NDArray[Any]]]
 
 
 def quoted(text: str) -> str:
-    """Return a name from a file in quotation marks, as safe to show as :func:`printable`."""
+    """Return a name from a file in quotation marks, safe to show (see :func:`printable`)."""
     return f"'{printable(text, LONGEST_SHOWN)}'"
 
 
 def stem_of(name: str) -> str:
-    """Return the name without a number at its end, in small letters."""
+    """Return the name in lower case, without a number at its end."""
     return re.sub(r"[_.\- \[]*\d+\]?$", "", name).rstrip("_.-").lower()
 
 
 class Spool:
-    """A matrix written row by row to a temporary file, to be mapped; closed, it is gone."""
+    """A matrix written block by block to a temporary file and then mapped; ``close`` removes it."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -50,7 +51,7 @@ class Spool:
         self._file: Any = None
 
     def write(self, values: NDArray[Any]) -> None:
-        """Add rows; raise one sentence where there is no room for them."""
+        """Append rows; raise a one-sentence error if there is no space for them."""
         try:
             if self._file is None:
                 file = tempfile.NamedTemporaryFile(prefix="softmargin-")  # noqa: SIM115
@@ -73,12 +74,12 @@ class Spool:
         """Remove the file."""
         try:
             self._stack.close()
-        except OSError:  # what could not be written cannot be flushed either
+        except OSError:  # data that could not be written cannot be flushed either
             self._stack.close()
 
 
 class Reader:
-    """A file as names of columns, and blocks of rows of some of them."""
+    """A file with named columns, some of which can be read in blocks of rows."""
 
     names: list[str]
 
@@ -94,11 +95,11 @@ class Reader:
 
     @property
     def file(self) -> str:
-        """Return the file's name, to be shown."""
+        """Return the file's name as errors show it."""
         return quoted(self.path.name)
 
     def blocks(self, chosen: list[int], label: int) -> Blocks:
-        """Yield rows of predictions and their labels, from columns by their place in names."""
+        """Yield rows of predictions and their labels; columns are given by their index."""
         raise NotImplementedError
 
     def rows(self) -> int:
@@ -106,13 +107,13 @@ class Reader:
         return 0
 
     def place(self, row: int) -> str:
-        """Return where a row is, as whoever looks for it counts."""
+        """Return where to find a row, as a user would count."""
         return f"row {row} (counting from 0)"
 
     def read(
         self, chosen: list[int], label: int, progress: Progress | None
     ) -> tuple[NDArray[Any], NDArray[Any], Spool]:
-        """Copy the predictions to a file that can be mapped; return it and the labels."""
+        """Copy the predictions to a temporary file; return them mapped, the labels and the file."""
         spool = Spool()
         try:
             labels: list[NDArray[Any]] = []
@@ -136,7 +137,7 @@ class Reader:
 
 
 def check_width(width: int, name: str, file: str) -> None:
-    """Raise unless a model can have so many classes."""
+    """Raise unless the number of classes is plausible."""
     if width < 2:
         raise ValueError(
             f"{quoted(name)} in {file} must hold predictions of at least 2 classes, but holds "
@@ -150,14 +151,14 @@ def check_width(width: int, name: str, file: str) -> None:
 
 
 def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return in what precision to keep numbers, so that none is changed."""
+    """Return the type to store numbers in so that none is changed."""
     if dtype.kind == "f" and dtype.itemsize <= 4:
         return dtype.newbyteorder("=")
     return np.dtype(np.float32 if dtype.kind in "iu" and dtype.itemsize <= 2 else np.float64)
 
 
 def check_shapes(shape: tuple[int, ...], labels: tuple[int, ...], names: tuple[str, str]) -> None:
-    """Raise unless there are rows of classes and one label for each."""
+    """Raise unless predictions are a matrix and there is one label per row."""
     if len(shape) != 2:
         raise ValueError(
             f"predictions must have shape (N, C), but got {shape} for {quoted(names[0])}."
@@ -170,13 +171,12 @@ def check_shapes(shape: tuple[int, ...], labels: tuple[int, ...], names: tuple[s
 
 
 class Npy(Reader):
-    """Two ``.npy`` files, the predictions mapped where they lie."""
+    """Two ``.npy`` files; the predictions are mapped in place."""
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
         stem = stem_of(path.stem)
-        known = (*LOGITS, *PROBABILITIES)
-        words = [word for word in re.split(r"[^a-z]+", stem) if word in known]
+        words = [word for word in re.split(r"[^a-z]+", stem) if word in KNOWN]
         self.names = [words[0] if len(set(words)) == 1 else path.stem, "labels"]
 
     def read(
@@ -204,7 +204,7 @@ class Npy(Reader):
 
 
 def _mapped(path: Path, what: str) -> NDArray[Any]:
-    """Return an array mapped from its file, which must hold numbers and nothing else."""
+    """Return an array mapped from its file, which must hold only numbers."""
     with path.open("rb") as file:
         _, dtype = _header(file, f"{what} {quoted(path.name)}")[:2]
     try:
@@ -218,7 +218,7 @@ def _mapped(path: Path, what: str) -> NDArray[Any]:
 
 
 def _header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-    """Return shape, type and whether it is stored by columns, of an array of numbers."""
+    """Return the shape and type of an array of numbers, and whether it is stored by columns."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0
@@ -274,7 +274,7 @@ class Npz(Reader):
         return self.archive.open(self.members[place])
 
     def _array(self, member: IO[bytes], place: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Return shape and type of an array whose size is what its header says, and sensible."""
+        """Return shape and type of an array whose size is plausible and matches its header."""
         what = f"{quoted(self.names[place])} in {self.file}"
         shape, dtype, by_columns = _header(member, what)
         if by_columns and len(shape) > 1:
@@ -304,6 +304,6 @@ class Npz(Reader):
 
 
 def sentence(error: BaseException) -> str:
-    """Return the first line of an error's message, to be quoted within a sentence."""
+    """Return the first line of an error's message, to quote within a sentence."""
     lines = str(error).strip().splitlines()
     return printable(lines[0].rstrip(".")) if lines else type(error).__name__

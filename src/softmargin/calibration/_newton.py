@@ -1,13 +1,13 @@
-"""The best temperature, found by a safeguarded Newton method on log(1/T).
+"""The optimal temperature, by a safeguarded Newton method on log(1/T).
 
 With a = 1/T the mean negative log-likelihood is f(a) = E[LSE(a z) - a z_c]. Its derivatives are
 cumulants of the logits under p = softmax(a z):
 
     f' = E[mean_p(z) - z_c],    f'' = E[variance_p(z)] >= 0,    f''' = E[third cumulant].
 
-So f is convex, and f' has one root or none: none below if f'(0) >= 0 (labels anti-correlated
-with the logits, T goes to infinity), none above if no row's best logit beats its target's
-(separable data, T goes to 0).
+So f is convex, and f' has one root or none. There is none if f'(0) >= 0 (labels anti-correlated
+with the logits, T goes to infinity), or if no logit of any row exceeds the target's (separable
+data, T goes to 0).
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import LARGEST, Samples
+from softmargin.calibration._batch import LARGEST_LOGIT, Batch
 
-# the search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1
+# The search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1.
 SMALLEST_TEMPERATURE = 1e-3
 LARGEST_TEMPERATURE = 1e6
 USUAL = 100.0  # most temperatures are within this factor of the spread
-STRIDE = 11  # of the rows that give a first guess; prime, against patterns in the order of rows
-ROWS_TOGETHER = 1 << 14  # what is left of each row, a few numbers, is cheaper to work on together
+STRIDE = 11  # between the rows of the first guess; prime, against patterns in the row order
+ROWS_TOGETHER = 1 << 14  # a few numbers per row remain, which are cheaper to process together
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look at every row tells.
+    """What one pass over the rows finds.
 
     Attributes:
         spread: square root of the mean over rows of the variance over classes.
-        slope: f'(0), the mean over rows of mean logit minus target's logit.
+        slope: f'(0), the mean over rows of the mean logit minus the target's.
         separable: whether no row has a logit above its target's.
     """
 
@@ -46,63 +46,63 @@ class Survey:
 
 @dataclass(frozen=True)
 class TemperatureFit:
-    """A temperature, why it is not an optimum (or None), and whether the data are separable."""
+    """A temperature, why it is not an optimum (or None), and whether the data is separable."""
 
     temperature: float
     note: str | None = None
     separable: bool = False
 
 
-def fit_temperature(samples: Samples) -> TemperatureFit:
-    """Return the temperature of least NLL, or the bound where there is none."""
-    few = survey(samples.every(1 + samples.count // 200))
+def fit_temperature(batch: Batch) -> TemperatureFit:
+    """Return the temperature that minimises the NLL, or a bound if there is none."""
+    few = survey(batch.every(1 + len(batch) // 200))
     if few.slope < 0 < few.spread:
         low, high = 1 / (USUAL * few.spread), USUAL / few.spread
-        inverse = _root(samples, -few.slope / few.spread**2, low, high, quick=True)
+        inverse = _root(batch, -few.slope / few.spread**2, low, high, quick=True)
         if low < inverse < high:
             return TemperatureFit(1 / inverse)
-    return _fit_unusual(samples, survey(samples))
+    return _fit_unusual(batch, survey(batch))
 
 
-def _fit_unusual(samples: Samples, facts: Survey) -> TemperatureFit:
-    """Return the temperature where it is very high, very low, or not there at all."""
+def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
+    """Return the temperature if it is very high, very low, or does not exist."""
     if not facts.spread > 0:
         return TemperatureFit(
             1.0,
-            "logits do not differ between classes in any row, so that every temperature fits "
-            "equally well; it is set to 1.",
+            "logits do not differ between classes in any row, so every temperature fits equally "
+            "well; it is set to 1.",
         )
     lowest = min(1.0, SMALLEST_TEMPERATURE * facts.spread)
     highest = max(1.0, LARGEST_TEMPERATURE * facts.spread)
     inverse = 1 / lowest if facts.separable else 1 / highest
     if not facts.separable and facts.slope < 0:
-        inverse = _root(samples, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
+        inverse = _root(batch, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
     if inverse >= 1 / lowest:
         return TemperatureFit(
             lowest,
-            "every target has its row's highest logit, or nearly so, and the NLL falls for ever "
-            f"as T goes to 0; temperature is set to the lower bound, {lowest:g}.",
+            "every target has its row's highest logit, or nearly so, and the NLL keeps falling as "
+            f"T goes to 0; temperature is set to the lower bound, {lowest:g}.",
             facts.separable,
         )
     if inverse <= 1 / highest:
         return TemperatureFit(
             highest,
-            "target does not go with high logits, and the NLL falls for ever as T grows; "
+            "target does not go with high logits, and the NLL keeps falling as T grows; "
             f"temperature is set to the upper bound, {highest:g}.",
         )
     return TemperatureFit(1 / inverse)
 
 
-def survey(samples: Samples) -> Survey:
-    """Look at every row once; raise ``ValueError`` at one that is not finite."""
+def survey(batch: Batch) -> Survey:
+    """Read every row once; raise ``ValueError`` if one is not finite."""
     variance = slope = 0.0
     separable, seen = True, 0
-    for chunk in samples.chunks():
+    for chunk in batch.chunks():
         lowest, highest = chunk.logits.amin(1), chunk.logits.amax(1)
-        bad = ~((lowest >= -LARGEST) & (highest <= LARGEST))  # NaN is bad too
+        bad = ~((lowest >= -LARGEST_LOGIT) & (highest <= LARGEST_LOGIT))  # NaN is bad too
         if bool(bad.any()):
             row = int(bad.nonzero()[0])
-            _raise_not_finite(chunk.logits[row], samples.row_number(seen + row))
+            _raise_not_finite(chunk.logits[row], batch.row_number(seen + row))
         shifted = chunk.logits - highest.unsqueeze(1)
         target = shifted.gather(1, chunk.target).squeeze(1)
         mean = shifted.mean(1)
@@ -115,14 +115,15 @@ def survey(samples: Samples) -> Survey:
 
 
 def _raise_not_finite(logits: Tensor, row: int) -> None:
-    bad = logits[~(logits.abs() <= LARGEST)][0].item()
+    bad = logits[~(logits.abs() <= LARGEST_LOGIT)][0].item()
     raise ValueError(
-        f"logits must be finite numbers of size up to {LARGEST:g}, but row {row} holds {bad:g}."
+        f"logits must be finite numbers of size up to {LARGEST_LOGIT:g}, "
+        f"but row {row} holds {bad:g}."
     )
 
 
 def _root(
-    samples: Samples,
+    batch: Batch,
     guess: float,
     low: float,
     high: float,
@@ -130,22 +131,22 @@ def _root(
     quick: bool = False,
     final: bool = True,
 ) -> float:
-    """Return the root of f' between ``low`` and ``high``, or the end that is nearest to it.
+    """Return the root of f' between ``low`` and ``high``, or the end nearest to it.
 
-    Halley's steps on log a, with bisection where they leave the bracket. Few rows give the first
-    guess. If ``quick``, float32 improves it before float64 has the last word; usually there is
-    one pass of each over all rows. NaN if a logit is not finite, or if ``quick`` was too hopeful.
+    Takes Halley's steps on log a, and bisects if they leave the bracket. A few rows give the first
+    guess. If ``quick``, float32 improves it before float64 finishes; usually there is one pass of
+    each over all rows. Returns NaN if a logit is not finite, or if ``quick`` did not converge.
     """
     ends = low, high
-    if samples.count > 50 * STRIDE:
-        found = _root(samples.every(STRIDE), guess, low, high, quick=quick, final=False)
+    if len(batch) > 50 * STRIDE:
+        found = _root(batch.every(STRIDE), guess, low, high, quick=quick, final=False)
         guess = found if low < found < high else guess
     inverse = min(max(guess, low), high)
-    rough = quick and samples.logits.dtype != torch.float64
-    low, high = low / 2, high * 2  # so that each end is still to be looked at
+    rough = quick and batch.predictions.dtype != torch.float64
+    low, high = low / 2, high * 2  # so that the ends themselves are tried
     for round_ in range(10 if quick else 100):
         dtype = torch.float32 if rough else torch.float64
-        first, second, third = _derivatives(samples, inverse, dtype)
+        first, second, third = _derivatives(batch, inverse, dtype)
         if not math.isfinite(first + second + third):
             if not rough:
                 break
@@ -156,7 +157,7 @@ def _root(
             return inverse
         step = _halley(first, second, second + third)
         proposal = min(max(inverse * math.exp(step), ends[0]), ends[1])
-        # steps are of third order: after one of 1e-4, the next would be about 1e-12
+        # convergence is of third order: after a step of 1e-4, the next would be about 1e-12
         if abs(step) < (0.1 if rough or not final else 1e-4) and low <= proposal <= high:
             if not (rough and final):
                 return proposal
@@ -176,18 +177,16 @@ def _halley(value: float, slope: float, curvature: float) -> float:
     return min(max(step, -2.0), 2.0)
 
 
-def _derivatives(
-    samples: Samples, inverse: float, dtype: torch.dtype
-) -> tuple[float, float, float]:
+def _derivatives(batch: Batch, inverse: float, dtype: torch.dtype) -> tuple[float, float, float]:
     """Return a f', a² f'' and a³ f''' at a = ``inverse``, in one pass over the rows."""
     sums = torch.zeros(3, dtype=torch.float64)
     floor = -80.0 if dtype == torch.float32 else -700.0
     far, pending = True, []
-    for chunk in samples.chunks(dtype):
-        # measured from the row's highest logit: no overflow, and exact where the target leads
+    for chunk in batch.chunks(dtype):
+        # relative to the row's highest logit: no overflow, and exact if that is the target's
         shifted = chunk.logits.sub_(chunk.logits.amax(1, keepdim=True)).mul_(inverse)
         target = shifted.gather(1, chunk.target)
-        if far:  # exp is a hundred times slower where it underflows, and adds nothing there
+        if far:  # exp is a hundred times slower if it underflows, and adds nothing then
             lowest = float(shifted.min())
             if lowest == -math.inf:
                 return math.nan, math.nan, math.nan

@@ -1,7 +1,7 @@
-"""One pass over predictions: what the metrics need to know of every row.
+"""One pass over predictions: the numbers that the metrics need of every row.
 
-Sums and exponentials are float64, on a few rows at a time so that they stay in the processor's
-cache; comparisons are made in the predictions' own precision, where they are exact and cheap.
+Sums and exponentials are float64, for a few rows at a time so that they stay in the processor's
+cache. Comparisons are made in the predictions' own precision, where they are exact and cheap.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.calibration._batch import Batch
-from softmargin.calibration._checks import check_values
+from softmargin.calibration._batch import Batch, sum_tolerance
 
 BLOCK_ROWS = 1 << 16
-# with fewer classes than this, a chunk is turned so that a class's values lie side by side
+# With fewer classes, a chunk is transposed so that the values of one class are contiguous.
 FEW_CLASSES = 32
+RANGE_TOLERANCE = 1e-6  # how far a probability may be from [0, 1]
 
 
 class Likely(NamedTuple):
-    """The probabilities above a threshold, wherever they are: row, class and value of each."""
+    """All probabilities above a threshold: row, class and value of each."""
 
     row: Tensor
     label: Tensor
@@ -30,20 +30,20 @@ class Likely(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Up to :data:`BLOCK_ROWS` rows; vectors have shape (n,) unless said otherwise.
+    """Up to :data:`BLOCK_ROWS` rows; vectors have shape (n,) unless noted otherwise.
 
     Attributes:
         target: the classes.
         weight: the weights.
         confidence: the largest probability.
-        rank: how many classes come before the target: those with a larger prediction, or with
-            the same and a smaller index. The prediction is right where it is 0.
+        rank: number of classes with a larger prediction than the target, or with the same and a
+            smaller index. The prediction is right if it is 0.
         own: the target's probability.
         nll: its negative logarithm.
         brier: Σ_k (p_k - y_k)².
         class_sums: Σ over rows of weight times probability, of shape (C,).
-        likely: all probabilities from the threshold on.
-        like_probabilities: how many rows, said to be logits, look like probabilities.
+        likely: all probabilities of at least the threshold.
+        like_probabilities: number of rows that are declared as logits but look like probabilities.
     """
 
     target: Tensor
@@ -59,16 +59,16 @@ class Rows(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """What is known of some rows, before it is made sense of; vectors of shape (n,).
+    """Raw numbers of some rows; vectors of shape (n,).
 
-    Values are e^(z - max z) of logits, or probabilities.
+    "Values" are e^(z - max z) for logits, and the probabilities themselves otherwise.
 
     Attributes:
-        lowest: the lowest number given.
-        highest: the highest number given.
-        own: what is given for the target.
-        above: how many classes are given more.
-        from_own_on: how many are given as much or more, the target among them.
+        lowest: the lowest prediction.
+        highest: the highest prediction.
+        own: the prediction for the target.
+        above: number of classes with a larger prediction than the target.
+        from_own_on: number of classes with at least the target's prediction, itself included.
         total: the sum of the values.
         squares: the sum of their squares.
     """
@@ -89,23 +89,24 @@ def measure(
     threshold: float | None = None,
     with_scores: bool = True,
 ) -> Iterator[Rows]:
-    """Yield what is to know of the rows that count, a block at a time.
+    """Yield the numbers of all rows that count, a block at a time.
 
     Args:
         batch: the predictions.
         from_logits: whether they are logits.
-        threshold: from which probability on to list every one; by default there is no list.
-        with_scores: whether ranks and Brier scores are wanted; if not, they have no elements.
+        threshold: list every probability of at least this; by default there is no list.
+        with_scores: whether to compute ranks and Brier scores; if not, they are empty.
 
     Raises:
-        ValueError: where a value is not what it was said to be.
+        ValueError: if a value cannot be a logit or a probability, as declared.
     """
-    for start in range(0, len(batch.target), BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, len(batch.target))
+    step = batch.rows_per_chunk()
+    for start in range(0, len(batch), BLOCK_ROWS):
+        stop = min(start + BLOCK_ROWS, len(batch))
         sums = batch.weight.new_zeros(batch.num_classes)
         chunks, found = [], []
-        for first in range(start, stop, batch.rows_per_chunk):
-            part = slice(first, min(first + batch.rows_per_chunk, stop))
+        for first in range(start, stop, step):
+            part = slice(first, min(first + step, stop))
             given, target = batch.chunk(part), batch.target[part]
             values, chunk = _measure_chunk(given, target, from_logits, with_scores)
             chunks.append(chunk)
@@ -117,15 +118,15 @@ def measure(
                 sums.addmv_(values.t(), weight)
                 found.append(_find_likely(values, limit, first - start))
         block = _Chunk(*(torch.cat(each) for each in zip(*chunks, strict=True)))
-        # before anything is made of the values
-        like = check_values(batch, start, block.lowest, block.highest, block.total, from_logits)
+        # before the values are used
+        like = _check_values(batch, start, block, from_logits)
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
 
 
 def _measure_chunk(
     given: Tensor, target: Tensor, from_logits: bool, with_scores: bool
 ) -> tuple[Tensor, _Chunk]:
-    """Return the values of a few rows, and their numbers."""
+    """Return the values of a few rows, and the numbers of each row."""
     if given.dtype in (torch.float16, torch.bfloat16):
         given = given.float()
     by_row = given.shape[1] >= FEW_CLASSES
@@ -137,7 +138,7 @@ def _measure_chunk(
         values.sub_(highest.double().unsqueeze(1)).exp_()
     above = from_own_on = squares = highest[:0]
     if with_scores:
-        marks = torch.empty_like(given)  # comparing into floats and adding those up is fast
+        marks = torch.empty_like(given)  # comparing into floats and summing those is fast
         above = torch.gt(given, own, out=marks).sum(1)
         from_own_on = torch.ge(given, own, out=marks).sum(1)
         squares = _squares(values)
@@ -161,7 +162,7 @@ def _squares(values: Tensor) -> Tensor:
 
 
 def _find_likely(values: Tensor, limit: Tensor, first: int) -> Likely:
-    """Return row, class and value of all values from their row's limit on."""
+    """Return row, class and value of all values of at least their row's limit."""
     by_row = values.is_contiguous()
     if not by_row:
         values, limit = values.t(), limit.t()
@@ -184,7 +185,7 @@ def _rows(
     like_probabilities: int,
     from_logits: bool,
 ) -> Rows:
-    """Make probabilities of a block's values, and metrics of those."""
+    """Turn the values of a block into probabilities, and those into the metrics of each row."""
     if from_logits:
         scale = block.total.reciprocal()
         confidence = scale
@@ -199,7 +200,10 @@ def _rows(
     brier = block.squares
     if len(brier):
         brier = brier.mul(scale).mul_(scale).sub_(own, alpha=2).add_(1).clamp_min_(0.0)
-    row, label, value = _join(found, batch, scale)
+    likely = Likely(batch.target[:0], batch.target[:0], scale[:0].clone())
+    if found:
+        likely = Likely(*(torch.cat(each) for each in zip(*found, strict=True)))
+    row, label, value = likely
     return Rows(
         target=batch.target[part],
         weight=batch.weight[part],
@@ -215,10 +219,10 @@ def _rows(
 
 
 def _rank(batch: Batch, part: slice, block: _Chunk) -> Tensor:
-    """Return how many classes come before the target; of those tied with it, the earlier."""
+    """Return how many classes rank above the target; of tied classes, the earlier ranks higher."""
     rank = block.above.clone()
     tied_rows = (block.from_own_on - block.above > 1).nonzero().squeeze(1)
-    for tied in torch.split(tied_rows, batch.rows_per_chunk):
+    for tied in torch.split(tied_rows, batch.rows_per_chunk()):
         target = batch.target[part][tied].unsqueeze(1)
         given = batch.chunk(tied + part.start)
         earlier = torch.arange(batch.num_classes, device=target.device) < target
@@ -226,8 +230,71 @@ def _rank(batch: Batch, part: slice, block: _Chunk) -> Tensor:
     return rank
 
 
-def _join(found: list[Likely], batch: Batch, scale: Tensor) -> Likely:
-    if not found:
-        nothing = torch.zeros_like(batch.target[:0])
-        return Likely(nothing, nothing, torch.zeros_like(scale[:0]))
-    return Likely(*(torch.cat(each) for each in zip(*found, strict=True)))
+def check_declared_logits(like_probabilities: int, rows: int) -> None:
+    """Raise if every row that is declared as logits looks like probabilities."""
+    if like_probabilities == rows:
+        raise ValueError(
+            "predictions were said to be logits (from_logits=True), but every row holds numbers "
+            "of at least 0 with a sum of 1, like probabilities; if they are logits all the same, "
+            "add 1 to all of them."
+        )
+
+
+def _check_values(batch: Batch, first: int, block: _Chunk, from_logits: bool) -> int:
+    """Raise if some rows are not what they are declared as, judging by a few numbers of each.
+
+    Args:
+        batch: what the rows belong to.
+        first: the number of the first of them.
+        block: their numbers; ``lowest`` and ``highest`` are NaN if a value of the row is.
+        from_logits: what they are declared as.
+
+    Returns:
+        The number of rows that are declared as logits but look like probabilities.
+    """
+    lowest, highest = block.lowest, block.highest
+    tolerance = sum_tolerance(batch.predictions.dtype)
+    if not from_logits:
+        within = (lowest >= -RANGE_TOLERANCE) & (highest <= 1 + RANGE_TOLERANCE)
+        within &= (block.total - 1).abs() <= tolerance
+        if not bool(within.all()):
+            _refuse_probabilities(batch, tolerance)
+        return 0
+    finite = lowest.isfinite() & highest.isfinite()
+    if not bool(finite.all()):
+        index = first + int((~finite).nonzero()[0])
+        row = batch.chunk(slice(index, index + 1))
+        raise ValueError(
+            f"predictions must hold finite numbers, but got {row[~row.isfinite()][0].item()} "
+            f"in row {batch.row_number(index)}."
+        )
+    like_probabilities = 0
+    doubtful = ((lowest >= 0) & (highest <= 1)).nonzero().squeeze(1).add_(first)
+    for part in torch.split(doubtful, batch.rows_per_chunk()):
+        sums = batch.chunk(part).double().sum(1)
+        like_probabilities += int(((sums - 1).abs() <= tolerance).sum())
+    return like_probabilities
+
+
+def _refuse_probabilities(batch: Batch, tolerance: float) -> None:
+    """Raise for the first value outside [0, 1], else for the sum farthest from 1."""
+    worst, worst_row = 1.0, 0
+    step = batch.rows_per_chunk()
+    for start in range(0, len(batch), step):
+        values = batch.chunk(slice(start, start + step)).double()
+        wrong = ~((values >= -RANGE_TOLERANCE) & (values <= 1 + RANGE_TOLERANCE))  # or NaN
+        if bool(wrong.any()):
+            row, label = wrong.nonzero()[0].tolist()
+            raise ValueError(
+                "predictions must hold probabilities from 0 to 1 (from_logits=False was given), "
+                f"but got {values[row, label].item():g} in row {batch.row_number(start + row)}."
+            )
+        sums = values.sum(1)
+        row = int((sums - 1).abs().argmax())
+        if abs(float(sums[row]) - 1) > abs(worst - 1):
+            worst, worst_row = float(sums[row]), start + row
+    raise ValueError(
+        "predictions must hold probabilities with a sum of 1 in every row, within "
+        f"{tolerance:g}, but the sum is {worst:.6g} in row {batch.row_number(worst_row)}, "
+        f"a deviation of {abs(worst - 1):.2g}, the largest."
+    )

@@ -1,4 +1,4 @@
-"""Readers of tables of predictions, by pyarrow: comma-separated values and Parquet."""
+"""Readers of CSV and Parquet files of predictions, by pyarrow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Arrow(Reader):
             raise ValueError(f"FILE {self.file} cannot be read: {sentence(error)}.") from error
 
     def _numbers(self, column: Any, place: int, done: int, width: int) -> NDArray[Any]:
-        """Return a column of numbers, or of lists of them that are all of one length."""
+        """Return a column of numbers, or of lists of numbers that all have the same length."""
         from pyarrow import compute, types
 
         name = quoted(self.names[place])
@@ -64,9 +64,8 @@ class Arrow(Reader):
         kind = column.type
         if types.is_integer(kind) or types.is_floating(kind):
             return np.asarray(column.to_numpy(zero_copy_only=False))
-        inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
-        if types.is_fixed_size_list(kind):
-            inner = kind.value_type
+        is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        inner = kind.value_type if any(test(kind) for test in is_list) else None
         if inner is None or not (types.is_integer(inner) or types.is_floating(inner)):
             raise ValueError(
                 f"column {name} in {self.file} must hold numbers or lists of numbers, but holds "
@@ -115,7 +114,7 @@ class Csv(Arrow):
         from pyarrow import ArrowInvalid, float64
         from pyarrow import csv as arrow_csv
 
-        # by place, whatever the names: two may be the same, or hold blanks
+        # columns by index: names may be repeated or hold blanks
         keys = [str(place) for place in range(len(self.names))]
         wanted = [keys[place] for place in columns]
         read = arrow_csv.ReadOptions(
@@ -140,12 +139,12 @@ class Csv(Arrow):
             raise
 
     def place(self, row: int) -> str:
-        """Return the line that a row begins on, as an editor shows it."""
+        """Return the line on which a row begins, as an editor numbers it."""
         after = itertools.islice(self._records(), row + 1, None)
         return f"line {next(after, (0, []))[0]}"
 
     def _explain(self, columns: list[int], done: int) -> None:
-        """Raise for the first row after some that is not what it should be, by its line."""
+        """Raise an error with the line of the first invalid row after ``done`` rows."""
         for line, cells in itertools.islice(self._records(), done + 1, None):
             if len(cells) != len(self.names):
                 raise ValueError(
@@ -154,18 +153,15 @@ class Csv(Arrow):
                 )
             for place in columns:
                 name, cell = quoted(self.names[place]), cells[place].strip()
-                if cell.lower() in EMPTY:
-                    found = "is empty" if not cell else f"holds {quoted(cell)}"
-                elif _is_number(cell):
+                if cell.lower() not in EMPTY and _is_number(cell):
                     continue
-                else:
-                    found = f"holds {quoted(cell)}"
+                found = f"holds {quoted(cell)}" if cell else "is empty"
                 raise ValueError(f"column {name} must hold numbers, but line {line} {found}.")
 
     def _records(self) -> Generator[tuple[int, list[str]]]:
-        """Yield every record that is not blank with the line it begins on; the header's, its last.
+        """Yield every record that is not blank, and its first line; for the header, its last.
 
-        No line may be longer than is read at once.
+        A line must not be longer than a block.
         """
         with self.path.open("rb") as file:
             number, first = 0, True
@@ -228,7 +224,7 @@ class Parquet(Arrow):
     def batches(self, columns: list[int]) -> Iterator[list[Any]]:
         """Yield arrays of some columns."""
         names = [self.names[place] for place in columns]
-        # a column of lists may hold thousands of numbers in a row
+        # in a column of lists, a row may hold thousands of numbers
         size = 1 << 11 if len(columns) == 2 else max(1, min(1 << 16, (1 << 22) // len(columns)))
         for batch in self.table.iter_batches(batch_size=size, columns=names):
             places = [batch.schema.get_field_index(name) for name in names]

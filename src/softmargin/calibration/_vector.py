@@ -1,11 +1,11 @@
-"""The best scale and bias per class, found by Newton's method in float64.
+"""The optimal scale and bias per class, by Newton's method in float64.
 
 The mean negative log-likelihood of softmax(w z + b) is convex in (w, b). It is minimised in
 standardised coordinates, x = (z - mean) / deviation of each class's logits, as softmax(u x + c).
-A ridge, half of ``ridge`` times the squared distance to the best temperature's (u, c), makes the
-minimum unique and finite. It is far too small to be seen where the data alone give one, and all
-that is left where they do not: for a class that never occurs (c goes to minus infinity), or one
-that is never mistaken for another (u goes to infinity).
+A ridge, half of ``ridge`` times the squared distance to the optimal temperature's (u, c), makes
+the minimum unique and finite. It is too small to matter if the data alone determines a minimum.
+Otherwise only the ridge does: for a class that never occurs (c goes to minus infinity), or one
+that is never confused with another (u goes to infinity).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import Samples
+from softmargin.calibration._batch import Batch
 
-DENSE_CLASSES = 128  # beyond, a (2C)² Hessian costs more than conjugate gradients' passes
+DENSE_CLASSES = 128  # with more, a (2C)² Hessian costs more than conjugate gradients
 ROUNDS = 200
 CONJUGATE_ROUNDS = 100
-CONVERGED = 1e-14  # of twice the NLL that is still to be gained
+CONVERGED = 1e-14  # twice the decrease of the NLL that is still expected
 NEGLIGIBLE_RIDGE = 1e-6
 
 
@@ -52,7 +52,7 @@ class Point(NamedTuple):
 class Objective:
     """Mean NLL plus ridge as a function of θ = (u, c), of shape (2C,)."""
 
-    samples: Samples
+    batch: Batch
     mean: Tensor
     deviation: Tensor
     origin: Tensor
@@ -61,11 +61,11 @@ class Objective:
     @property
     def dense(self) -> bool:
         """Return whether the whole Hessian is computed."""
-        return self.samples.num_classes <= DENSE_CLASSES
+        return self.batch.num_classes <= DENSE_CLASSES
 
     def at(self, theta: Tensor) -> Point:
         """Return value, gradient and curvature, in one pass over the rows."""
-        classes, away = self.samples.num_classes, theta - self.origin
+        classes, away = self.batch.num_classes, theta - self.origin
         value = 0.5 * self.ridge * float(away @ away)
         gradient = self.ridge * away
         blocks = self.ridge * theta.new_tensor([[1.0], [0.0], [1.0]]).repeat(1, classes)
@@ -90,7 +90,7 @@ class Objective:
         return Point(theta, value, gradient, hessian)
 
     def solve(self, point: Point, right: Tensor, accuracy: float) -> Tensor:
-        """Return H⁻¹ ``right``, H being the Hessian at ``point``."""
+        """Return H⁻¹ ``right``, with H the Hessian at ``point``."""
         if self.dense:
             factor = torch.linalg.cholesky(point.curvature)
             return torch.cholesky_solve(right.unsqueeze(1), factor).squeeze(1)
@@ -119,7 +119,7 @@ class Objective:
 
     def _rows(self, theta: Tensor) -> Iterator[Rows]:
         scale, bias = theta.chunk(2)
-        for chunk in self.samples.chunks():
+        for chunk in self.batch.chunks():
             x = (chunk.logits - self.mean).div_(self.deviation)
             shifted = torch.addcmul(bias, x, scale)
             shifted -= shifted.amax(1, keepdim=True)
@@ -130,13 +130,11 @@ class Objective:
             yield Rows(x, p.div_(total), chunk.target, chunk.weight.unsqueeze(1), nll)
 
 
-def fit_vector(
-    samples: Samples, temperature: float, ridge: float
-) -> tuple[Tensor, Tensor, list[str]]:
-    """Return scale and bias of least NLL, and where they are not the data's own optimum."""
-    mean, deviation, occurs = _columns(samples)
+def fit_vector(batch: Batch, temperature: float, ridge: float) -> tuple[Tensor, Tensor, list[str]]:
+    """Return the scale and bias that minimise the NLL, and notes if only the ridge holds them."""
+    mean, deviation, occurs = _columns(batch)
     origin = torch.cat([deviation, mean]) / temperature
-    objective = Objective(samples, mean, deviation, origin, ridge)
+    objective = Objective(batch, mean, deviation, origin, ridge)
     point, converged = _minimum(objective)
     notes = _notes(objective, point, occurs)
     if not converged:
@@ -147,35 +145,35 @@ def fit_vector(
     return scale, bias - bias.mean(), notes
 
 
-def _columns(samples: Samples) -> tuple[Tensor, Tensor, Tensor]:
+def _columns(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean and deviation of each class's logits, and which classes occur."""
-    device = samples.target.device
-    occurs = torch.zeros(samples.num_classes, dtype=torch.bool, device=device)
-    first, second = torch.zeros(2, samples.num_classes, dtype=torch.float64, device=device)
+    device = batch.target.device
+    occurs = torch.zeros(batch.num_classes, dtype=torch.bool, device=device)
+    first, second = torch.zeros(2, batch.num_classes, dtype=torch.float64, device=device)
     reference = None
-    for chunk in samples.chunks():
+    for chunk in batch.chunks():
         occurs[chunk.target.squeeze(1)] = True
         if reference is None:
-            reference = chunk.logits.mean(0)  # near the mean, so that squares do not cancel
+            reference = chunk.logits.mean(0)  # close to the mean, so that squares do not cancel
         shifted = chunk.logits - reference
         first += chunk.weight @ shifted
         second += chunk.weight @ shifted.square_()
     assert reference is not None
     deviation = (second - first.square()).clamp(min=0.0).sqrt()
-    # a logit that never changes says no more than a bias: its scale stays the temperature's
+    # a constant logit is no more than a bias: its scale stays that of the temperature
     constant = deviation <= 1e-12 * (reference.abs() + deviation.max())
     return reference + first, deviation.masked_fill(constant, 1.0), occurs
 
 
 def _minimum(objective: Objective) -> tuple[Point, bool]:
-    """Follow Newton's steps, halved where they do not gain what they promise."""
+    """Take Newton steps, halved if they do not decrease the objective as predicted."""
     point = objective.at(objective.origin)
     accuracy, start = 0.1, None
     for _ in range(ROUNDS):
         step = -objective.solve(point, point.gradient, accuracy)
         promise = -float(point.gradient @ step)
         start = start or promise
-        # rounder steps at first, ever finer ones towards the end
+        # rough steps at first, finer ones towards the end
         accuracy = min(0.1, (promise / start) ** 0.5) if start > 0 else 0.1
         length = 1.0
         trial = objective.at(point.theta + step)
@@ -197,7 +195,7 @@ def _conjugate_gradients(
     right: Tensor,
     accuracy: float,
 ) -> Tensor:
-    """Solve a positive definite system to a relative accuracy in the preconditioner's norm."""
+    """Solve a positive definite system to a relative accuracy in the preconditioned norm."""
     solution, residual = torch.zeros_like(right), right
     direction = precondition(residual)
     size = first = float(residual @ direction)
@@ -215,33 +213,33 @@ def _conjugate_gradients(
 
 
 def _notes(objective: Objective, point: Point, occurs: Tensor) -> list[str]:
-    """Return a sentence on classes that never occur, and one on others that only ridge holds."""
+    """Return a note on classes that never occur, and one on others that only the ridge holds."""
     notes = []
     if not bool(occurs.all()):
         notes.append(
-            f"target never holds {_name(~occurs)}: the NLL falls for ever as the bias goes to "
-            "minus infinity, and only the ridge keeps it finite."
+            f"target never holds {_name(~occurs)}: the NLL keeps falling as the bias goes to minus "
+            "infinity, and only the ridge keeps it finite."
         )
     if objective.ridge > NEGLIGIBLE_RIDGE:
         return notes
     away = (point.theta - objective.origin).view(2, -1)
     given = objective.ridge * objective.solve(point, away.flatten(), 1e-3).view(2, -1)
     for pair in (away, given):
-        pair[1] -= pair[1, occurs].median()  # moving all biases alike means nothing
-    # where the NLL fades like exp(-t), its curvature at the minimum is about 20 times the ridge
+        pair[1] -= pair[1, occurs].median()  # a shift common to all biases has no effect
+    # if the NLL decays like exp(-t), its curvature at the minimum is about 20 times the ridge
     held = (given.abs() > 0.02 * away.abs()) & (away.abs() > 1.0)
     classes = held.any(0) & occurs
     if bool(classes.any()):
         notes.append(
-            f"target and logits do not pin down the scale and bias of {_name(classes)}, seldom "
-            "seen or never mistaken: the NLL falls for ever as they grow, and only the ridge "
-            "keeps them finite."
+            f"target and logits do not pin down the scale and bias of {_name(classes)}, rarely "
+            "seen or never confused: the NLL keeps falling as they grow, and only the ridge keeps "
+            "them finite."
         )
     return notes
 
 
 def _name(classes: Tensor) -> str:
-    """Return the first few of a mask of classes in words."""
+    """Return the first few classes of a mask in words."""
     numbers = classes.nonzero().flatten().tolist()
     if len(numbers) == 1:
         return f"class {numbers[0]}"

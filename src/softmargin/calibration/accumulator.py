@@ -4,42 +4,155 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-from softmargin.calibration._batch import Array, prediction_batch
-from softmargin.calibration._checks import check_bins, check_said_logits, check_whole
-from softmargin.calibration._rows import measure
-from softmargin.calibration._samples import check_ignore_index, worker
-from softmargin.calibration._summary import summarize
-from softmargin.calibration._sums import Sums, count_classes, count_rows, no_sums
-from softmargin.calibration.binning import ConfidenceCells
-from softmargin.calibration.result import CalibrationResult
+from softmargin._docs import document_arguments
+from softmargin.calibration._batch import (
+    Array,
+    check_bins,
+    check_ignore_index,
+    check_whole,
+    prediction_batch,
+    worker,
+)
+from softmargin.calibration._rows import Rows, check_declared_logits, measure
+from softmargin.calibration.binning import BinStatistics, ConfidenceCells, bin_edges, bin_index
+from softmargin.calibration.result import MEANS, CalibrationResult, ClassBins, summarize
 from softmargin.functional._checks import check_flag
 
+SETTINGS = ("num_classes", "from_logits", "bins", "top_k", "classwise", "ignore_index", "closed")
+PREDICTION_ARGUMENTS = {
+    "predictions": "logits or probabilities, of shape (N, C) or (N, C, d1, ...).",
+    "target": "class indices of shape (N,) or (N, d1, ...).",
+    "num_classes": "number of classes C, at least 2.",
+    "from_logits": "whether predictions are logits (True) or probabilities (False).",
+    "sample_weight": "one number of at least 0 per target; by default all weights are 1.",
+    "bins": """number of bins M, of equal width for the ECE and MCE and of equal mass for the
+        equal-mass ECE.""",
+    "top_k": "k of the top-k accuracy.",
+    "classwise": """whether to count the bins of every class. Without them there is no class-wise
+        ECE and no decomposition of the Brier score, the state is small for any number of classes,
+        and counting takes about two thirds of the time.""",
+    "ignore_index": "a target whose rows do not count; None if there is none.",
+    "closed": 'which edge belongs to a bin, ``"right"`` or ``"left"``.',
+    "device": """where to keep the sums, by default the CPU; predictions are counted on their own
+        device. Apple's GPUs have no float64, so theirs are counted on the CPU.""",
+    "confidence_level": "level of the intervals, such as 0.95; None for no intervals.",
+    "resamples": "number of bootstrap resamples.",
+    "seed": "seed of the bootstrap; the same seed gives the same intervals.",
+}
 
+
+class Sums(NamedTuple):
+    """All that an accumulator keeps, in float64; w is the weight of a row.
+
+    Attributes:
+        cells: counts, Σ w, Σ w², Σ w·confidence of each cell of confidence, for wrong and right
+            predictions, of shape (4, cells, 2).
+        classes: Σ w, Σ w·p, Σ w·y of each class's bins above the first, of shape (3, C, M); the
+            first bin is incomplete.
+        class_sums: Σ w·p and Σ w·y of each class over all bins, of shape (2, C).
+        moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³ for each x of :data:`MEANS`, of
+            shape (6, 4).
+        totals: rows, Σ w, Σ w², Σ w of rows with the target in the top k, rows that are declared
+            as logits but look like probabilities, and Σ w³, of shape (6,).
+    """
+
+    cells: Tensor
+    classes: Tensor
+    class_sums: Tensor
+    moments: Tensor
+    totals: Tensor
+
+    @classmethod
+    def zeros(cls, layout: ConfidenceCells, num_classes: int, device: torch.device) -> Self:
+        """Return the sums of no rows; with 0 classes, those per class have no elements."""
+        shapes = (
+            (4, len(layout), 2),
+            (3, num_classes, layout.bins),
+            (2, num_classes),
+            (6, len(MEANS)),
+            (6,),
+        )
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+
+    def count_rows(self, rows: Rows, layout: ConfidenceCells, top_k: int) -> None:
+        """Add rows to everything but the bins of the classes."""
+        weight, squared = rows.weight, rows.weight.square()
+        correct = rows.rank == 0
+        place = layout.index(rows.confidence).mul_(2).add_(correct)
+        columns = (torch.ones_like(weight), weight, squared, weight * rows.confidence)
+        for sum_of, values in zip(self.cells.flatten(1), columns, strict=True):
+            sum_of.scatter_add_(0, place, values)
+        gap = rows.confidence - correct.double()
+        each = torch.stack([rows.nll, rows.brier, rows.confidence, gap])
+        cubed, powers = squared * weight, torch.stack([each, each.square(), each**3])
+        self.moments.add_(torch.cat([powers[:1] @ weight, powers[:2] @ squared, powers @ cubed]))
+        totals = (
+            len(weight),
+            weight.sum(),
+            squared.sum(),
+            weight @ (rows.rank < top_k).double(),
+            rows.like_probabilities,
+            cubed.sum(),
+        )
+        self.totals.add_(torch.stack([torch.as_tensor(x).to(weight) for x in totals]))
+
+    def count_classes(self, rows: Rows, layout: ConfidenceCells) -> None:
+        """Add rows to the bins of the classes above the first; the totals imply the first."""
+        edges = bin_edges(layout.bins, rows.weight.device)
+
+        def place_of(label: Tensor, probability: Tensor) -> Tensor:
+            return bin_index(probability, edges, layout.closed).add_(label, alpha=layout.bins)
+
+        likely = rows.likely
+        place = place_of(likely.label, likely.probability)
+        weight = rows.weight.index_select(0, likely.row)
+        mass, probability, occurred = self.classes.flatten(1)
+        mass.scatter_add_(0, place, weight)
+        probability.scatter_add_(0, place, weight.mul_(likely.probability))
+        occurred.scatter_add_(0, place_of(rows.target, rows.own), rows.weight)
+        self.class_sums[0] += rows.class_sums
+        self.class_sums[1].scatter_add_(0, rows.target, rows.weight)
+
+    def class_bins(self) -> ClassBins:
+        """Return the bins of the classes; the first holds what the others leave over."""
+        filled = self.classes.clone()
+        weight = self.class_sums[1].sum()
+        totals = torch.stack([weight.expand(filled.shape[1]), *self.class_sums])
+        rest = totals - filled[:, :, 1:].sum(-1)
+        # a remainder that is only rounding counts as 0
+        filled[:, :, 0] = rest.clamp_min(0.0).where(rest[0] > 1e-12 * weight, 0.0)
+        return ClassBins(*filled)
+
+    def bin_statistics(self, layout: ConfidenceCells) -> BinStatistics:
+        """Return the bins of confidence, each the sum of its cells."""
+        by_bin = self.cells.new_zeros(4, layout.bins, 2)
+        counts, weight, squared_weight, confidence = by_bin.index_add_(
+            1, layout.bin_of_cell, self.cells
+        ).sum(-1)
+        weighted = not torch.equal(counts, weight)
+        return BinStatistics(
+            edges=bin_edges(layout.bins),
+            counts=counts.long(),
+            confidence=confidence / weight,
+            accuracy=by_bin[1, :, 1] / weight,
+            weight=weight if weighted else None,
+            squared_weight=squared_weight if weighted else None,
+        )
+
+
+@document_arguments(PREDICTION_ARGUMENTS)
 class CalibrationMetrics:
-    """Count predictions batch by batch, then compute every calibration metric of all of them.
+    """Count predictions batch by batch, then compute every calibration metric over all of them.
 
-    Batches may come in any split and order, from any number of accumulators, processes or
-    devices: the numbers are the same. Sums are float64. The state is O(bins × classes): a fine
-    histogram of confidence (about 4000 cells), bins × classes sums, and a few numbers.
-
-    Args:
-        num_classes: number of classes C, at least 2.
-        from_logits: whether predictions are logits (True) or probabilities (False).
-        bins: number of bins M, of equal width for the ECE and MCE and of equal mass for the
-            equal-mass ECE.
-        top_k: k of the top-k accuracy.
-        classwise: whether to count the bins of every class. Without them there is no class-wise
-            ECE and no split of the Brier score, the state is small however many the classes, and
-            counting takes about two thirds of the time.
-        ignore_index: a target whose rows do not count; None if there is none.
-        closed: which edge belongs to a bin, ``"right"`` or ``"left"``.
-        device: where the sums are kept, by default the CPU; predictions are counted on the device
-            they are on. Apple's GPUs know no float64, so that theirs are counted on the CPU.
+    The result does not depend on how predictions are split into batches, accumulators, processes
+    or devices, nor on their order. Sums are float64. The state has O(bins × classes) numbers: a
+    fine histogram of confidence (about 4000 cells), bins × classes sums, and a few more.
 
     Example:
         >>> import torch
@@ -65,12 +178,11 @@ class CalibrationMetrics:
         device: torch.device | str | None = None,
     ) -> None:
         """Start with nothing counted."""
-        for name, value, least in (("num_classes", num_classes, 2), ("top_k", top_k, 1)):
-            check_whole(name, value, least)
-        for name, flag in (("from_logits", from_logits), ("classwise", classwise)):
-            check_flag(name, flag)
-        if ignore_index is not None:
-            check_ignore_index(ignore_index)
+        check_whole("num_classes", num_classes, 2)
+        check_whole("top_k", top_k, 1)
+        check_flag("from_logits", from_logits)
+        check_flag("classwise", classwise)
+        check_ignore_index(ignore_index)
         check_bins(bins, closed)
         self.num_classes = num_classes
         self.from_logits = from_logits
@@ -82,15 +194,9 @@ class CalibrationMetrics:
         self._cells = ConfidenceCells(bins, closed)
         self._sums = self._zeros(worker(torch.device("cpu" if device is None else device)))
 
+    @document_arguments(PREDICTION_ARGUMENTS)
     def update(self, predictions: Array, target: Array, sample_weight: Array | None = None) -> None:
-        """Count a batch; if it is refused, none of it counts.
-
-        Args:
-            predictions: logits or probabilities, as said at construction, of shape (N, C) or
-                (N, C, d1, ...), of any floating-point type.
-            target: class indices of shape (N,) or (N, d1, ...).
-            sample_weight: one number of at least 0 per target; by default each weighs 1.
-        """
+        """Count a batch; if it raises an error, none of the batch counts."""
         batch = prediction_batch(predictions, target, sample_weight, self.ignore_index)
         if batch.num_classes != self.num_classes:
             raise ValueError(
@@ -100,9 +206,9 @@ class CalibrationMetrics:
         sums = self._zeros(batch.target.device)
         threshold = self._cells.first_edge if self.classwise else None
         for rows in measure(batch, from_logits=self.from_logits, threshold=threshold):
-            count_rows(sums, rows, self._cells, self.top_k)
+            sums.count_rows(rows, self._cells, self.top_k)
             if self.classwise:
-                count_classes(sums, rows, self._cells)
+                sums.count_classes(rows, self._cells)
         self._add(sums)
 
     def merge(self, *others: CalibrationMetrics) -> Self:
@@ -123,8 +229,8 @@ class CalibrationMetrics:
     def all_reduce(self, group: dist.ProcessGroup | None = None) -> CalibrationMetrics:
         """Return a new accumulator with what all processes of a group have counted.
 
-        Every process must call it, with the same settings. This one stays as it is, so that it
-        may be called again later. The sums must be on a device that the group's backend knows:
+        Every process must call it, with the same settings. This accumulator is not changed, so it
+        can be called again later. The sums must be on a device that the group's backend supports:
         a CPU for gloo, a GPU for NCCL.
         """
         merged = type(self)(**self._settings, device=self._sums.totals.device)
@@ -134,19 +240,15 @@ class CalibrationMetrics:
         merged._add(Sums(*(a.view_as(b) for a, b in zip(parts, self._sums, strict=True))))
         return merged
 
+    @document_arguments(PREDICTION_ARGUMENTS)
     def compute(
         self, confidence_level: float | None = None, *, resamples: int = 1000, seed: int = 0
     ) -> CalibrationResult:
         """Return all metrics of what has been counted.
 
-        Args:
-            confidence_level: level of the intervals, such as 0.95; None for no intervals.
-            resamples: number of bootstrap resamples.
-            seed: what they are drawn from; the same seed gives the same intervals.
-
         Raises:
-            ValueError: where nothing has been counted, or what was said to be logits are
-                probabilities.
+            ValueError: if nothing has been counted, or if all rows are declared as logits but
+                look like probabilities.
         """
         samples = int(self._sums.totals[0])
         if not samples:
@@ -157,7 +259,7 @@ class CalibrationMetrics:
                 "use fewer bins.",
                 stacklevel=2,
             )
-        check_said_logits(int(self._sums.totals[4]), samples)
+        check_declared_logits(int(self._sums.totals[4]), samples)
         return summarize(
             Sums(*(each.cpu() for each in self._sums)),
             self._cells,
@@ -184,7 +286,7 @@ class CalibrationMetrics:
         return {"settings": self._settings, **sums}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where another accumulator with the same settings was."""
+        """Restore the sums of an accumulator with the same settings."""
         if not isinstance(state, Mapping):
             raise TypeError(f"state must be a dict, but got {type(state).__name__}.")
         if state.get("settings") != self._settings:
@@ -202,18 +304,10 @@ class CalibrationMetrics:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {
-            "num_classes": self.num_classes,
-            "from_logits": self.from_logits,
-            "bins": self.bins,
-            "top_k": self.top_k,
-            "classwise": self.classwise,
-            "ignore_index": self.ignore_index,
-            "closed": self.closed,
-        }
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def _zeros(self, device: torch.device) -> Sums:
-        return no_sums(self._cells, self.num_classes if self.classwise else 0, device)
+        return Sums.zeros(self._cells, self.num_classes if self.classwise else 0, device)
 
     def _add(self, sums: Sums) -> None:
         for mine, theirs in zip(self._sums, sums, strict=True):

@@ -1,9 +1,10 @@
-"""One set of predictions, measured as it is and after scaling on held-out folds."""
+"""Predictions measured as they are, and after scaling on held-out folds."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +37,11 @@ class Audit:
 
     Attributes:
         given: the metrics of the predictions as they are.
-        scaled: by method, the metrics after scaling, each row by a calibrator that never saw it.
-        calibrators: by method, the calibrator fitted on all rows.
-        notes: by method, what its fit warned of; of the predictions as they are under ``given``.
+        scaled: the metrics after scaling, by method; each row is scaled by a calibrator that was
+            fitted without it.
+        calibrators: the calibrator fitted on all rows, by method.
+        notes: the warnings of each fit, by method; those about the predictions as they are have
+            the key ``"given"``.
         folds: number of folds.
     """
 
@@ -65,12 +68,12 @@ def audit(
         predictions: what to measure.
         bins: number of bins.
         methods: which of ``"temperature"`` and ``"vector"`` to fit.
-        folds: each fold is scaled by a calibrator fitted on the others.
-        seed: of the folds and of the bootstrap.
+        folds: number of folds; each is scaled by a calibrator fitted on the others.
+        seed: seed of the folds and of the bootstrap.
         confidence_level: level of the intervals.
-        progress: called with what is being done, rows done and rows in all.
+        progress: called with the current step, the rows done and the rows in total.
     """
-    tell = progress or _silent
+    tell = progress or (lambda *_: None)
     rows, num_classes = predictions.values.shape
     target = torch.from_numpy(predictions.labels)
 
@@ -82,30 +85,29 @@ def audit(
             tell(what, done := done + len(numbers), rows)
         return metrics.compute(confidence_level, seed=seed)
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    notes: dict[str, list[str]] = {}
+    with _warnings_as_notes(notes, "given"):
         given = count("measuring", predictions.from_logits, _in_order(predictions.values))
     logits = _as_logits(predictions)
     scaled, calibrators = {}, {}
-    notes = {"given": _messages(caught)}
     for method in methods:
         what = f"{method} scaling"
         tell(what, 0, rows)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with _warnings_as_notes(notes, method):
             calibrators[method] = METHODS[method]().fit(logits, target)
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
-        notes[method] = [note for note in _messages(caught) if note not in notes["given"]]
     return Audit(given, scaled, calibrators, notes, folds)
 
 
-def _messages(caught: list[warnings.WarningMessage]) -> list[str]:
-    return list(dict.fromkeys(str(warning.message) for warning in caught))
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Show nothing."""
+@contextmanager
+def _warnings_as_notes(notes: dict[str, list[str]], key: str) -> Iterator[None]:
+    """Collect each warning once, unless the predictions as given already caused it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    messages = dict.fromkeys(str(warning.message) for warning in caught)
+    notes[key] = [message for message in messages if message not in notes.get("given", ())]
 
 
 def _as_logits(predictions: Predictions) -> Tensor:

@@ -1,4 +1,9 @@
-"""Bins of confidence: their edges, which bin a value belongs to, what a model did in each."""
+"""Bins of confidence: edges, which bin a value belongs to, statistics and errors over bins.
+
+The formulas take bins in the last dimension. A bin has a mass (the number of predictions, or their
+weight) and a residual (the sum over them of confidence minus correctness), so that residual / mass
+is its gap. Leading dimensions are independent data sets, such as the resamples of a bootstrap.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,25 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.calibration import errors
-from softmargin.calibration._batch import Array, top_label_batch
-from softmargin.calibration._checks import check_bins
+from softmargin._docs import document_arguments
+from softmargin.calibration._batch import Array, check_bins, top_label_batch
+from softmargin.functional._checks import check_choice
 
-# cells: 2^7 to each halving of 1 - confidence, down to 1 - confidence = 2^-32
+NORMS = ("l1", "l2", "max", "debiased_l2")
+# Cells: 2^7 for each halving of 1 - confidence, down to 1 - confidence = 2^-32.
 CELL_BITS = 7
 HALVINGS = 32
+CONFIDENCE_ARGUMENTS = {
+    "confidence": """probability of the predicted class, from 0 to 1, of shape (N,). For the
+        positive class of a binary task, its probability.""",
+    "correct": """whether the prediction was right (for the positive class: whether it occurred),
+        bool or 0 and 1, of shape (N,).""",
+    "bins": "number of bins M.",
+    "norm": """how the gaps of the bins are combined: ``"l1"``, ``"l2"``, ``"max"`` or
+        ``"debiased_l2"``.""",
+    "sample_weight": "one number of at least 0 per prediction, of shape (N,).",
+    "closed": 'which edge belongs to a bin, ``"right"`` or ``"left"``.',
+}
 
 
 @dataclass(frozen=True)
@@ -24,9 +41,9 @@ class BinStatistics:
     Attributes:
         edges: float64 edges of the M bins, of shape (M + 1,).
         counts: number of predictions per bin, of shape (M,).
-        confidence: mean confidence per bin in float64, NaN where the bin is empty.
-        accuracy: share of right predictions per bin in float64, NaN where the bin is empty.
-        weight: sum of the sample weights per bin; None where every sample weighs 1.
+        confidence: mean confidence per bin in float64, NaN if the bin is empty.
+        accuracy: share of right predictions per bin in float64, NaN if the bin is empty.
+        weight: sum of the sample weights per bin; None if every sample has the weight 1.
         squared_weight: sum of the squared sample weights per bin, or None.
     """
 
@@ -39,12 +56,12 @@ class BinStatistics:
 
     @property
     def mass(self) -> Tensor:
-        """Return the weight of each bin in float64: the counts where every sample weighs 1."""
+        """Return the weight of each bin in float64: the counts if there are no weights."""
         return self.counts.double() if self.weight is None else self.weight
 
     @property
     def effective_counts(self) -> Tensor:
-        """Return how many equal weights say as much: (Σ w)² / Σ w² per bin, 0 if it is empty."""
+        """Return the effective sample size of each bin, (Σ w)² / Σ w²; 0 if it is empty."""
         if self.weight is None or self.squared_weight is None:
             return self.counts.double()
         return (self.weight.square() / self.squared_weight).nan_to_num(0.0)
@@ -56,53 +73,109 @@ class BinStatistics:
 
     @property
     def residual(self) -> Tensor:
-        """Return the sum of confidence minus correctness per bin, 0 where the bin is empty."""
+        """Return the sum of confidence minus correctness per bin, 0 if the bin is empty."""
         return (self.gaps * self.mass).nan_to_num(0.0)
 
+    def calibration_error(self, norm: str = "l1") -> float:
+        """Return the calibration error over these bins.
+
+        Args:
+            norm: how the gaps are combined, as in :func:`softmargin.calibration.calibration_error`.
+        """
+        check_choice("norm", norm, NORMS)
+        mass, residual = self.mass, self.residual
+        if norm == "l1":
+            return float(expected_error(mass, residual))
+        if norm == "max":
+            return float((residual.abs() / mass).nan_to_num(0.0).amax())
+        squared = squared_error(mass, residual)
+        if norm == "debiased_l2":
+            squared = _debiased(mass, residual, self.accuracy, self.effective_counts)
+        return float(squared.clamp_min(0.0).sqrt())
+
     def expected_calibration_error(self) -> float:
-        """Return the mean of the absolute gaps, weighted by the bins' mass."""
-        return float(errors.expected_error(self.mass, self.residual))
+        """Return the ECE: the mean absolute gap, weighted by the mass of the bins."""
+        return self.calibration_error("l1")
 
     def maximum_calibration_error(self) -> float:
-        """Return the largest absolute gap over the bins that are not empty."""
-        return float(errors.largest_error(self.mass, self.residual))
+        """Return the MCE: the largest absolute gap over the bins that are not empty."""
+        return self.calibration_error("max")
 
     def rms_calibration_error(self) -> float:
-        """Return the root of the mean squared gap, weighted by the bins' mass."""
-        return float(errors.squared_error(self.mass, self.residual).sqrt())
+        """Return the root of the mean squared gap, weighted by the mass of the bins."""
+        return self.calibration_error("l2")
 
     def debiased_calibration_error(self) -> float:
-        """Return the debiased L2 error; 0 where noise alone explains the gaps."""
-        right = self.accuracy.nan_to_num(0.0)
-        squared = errors.debiased_squared_error(
-            self.mass, self.residual, right, self.effective_counts
-        )
-        return float(squared.clamp_min(0.0).sqrt())
+        """Return the debiased L2 error; 0 if noise alone explains the gaps."""
+        return self.calibration_error("debiased_l2")
+
+
+def expected_error(mass: Tensor, residual: Tensor) -> Tensor:
+    """Return Σ_m mass_m / n · |gap_m|, the ECE."""
+    return residual.abs().sum(-1) / mass.sum(-1)
+
+
+def squared_error(mass: Tensor, residual: Tensor) -> Tensor:
+    """Return Σ_m mass_m / n · gap_m²; its root is the RMS error."""
+    return (residual.square() / mass).nan_to_num(0.0).sum(-1) / mass.sum(-1)
+
+
+def _debiased(mass: Tensor, residual: Tensor, accuracy: Tensor, counts: Tensor) -> Tensor:
+    """Return Σ_m mass_m / n · (gap_m² - acc_m (1 - acc_m) / (n_m - 1)), which may be negative.
+
+    The second term is what the noise of acc_m adds to gap_m² on average. A bin of fewer than two
+    predictions cannot tell noise from error and counts as 0.
+    """
+    terms = mass * ((residual / mass).square() - accuracy * (1 - accuracy) / (counts - 1))
+    return terms.where(counts >= 2, 0.0).sum(-1) / mass.sum(-1)
+
+
+def equal_mass_residuals(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
+    """Return residual / n of bins of equal mass, from many small cells in order of confidence.
+
+    A cell on a boundary is shared between the two bins in proportion. So the sum of residuals up
+    to a boundary is linear in mass between the ends of a cell.
+    """
+    mass_up_to, residual_up_to = mass.cumsum(-1), residual.cumsum(-1)
+    shares = torch.arange(1, bins, dtype=mass.dtype, device=mass.device) / bins
+    boundaries = mass_up_to[..., -1:] * shares
+    cut = torch.searchsorted(mass_up_to, boundaries)
+    beyond = (mass_up_to.gather(-1, cut) - boundaries) / mass.gather(-1, cut)
+    at_boundary = residual_up_to.gather(-1, cut) - beyond * residual.gather(-1, cut)
+    start = torch.zeros_like(residual_up_to[..., :1])
+    curve = torch.cat([start, at_boundary, residual_up_to[..., -1:]], -1)
+    return curve.diff(dim=-1) / mass_up_to[..., -1:]
+
+
+def kolmogorov_smirnov_error(mass: Tensor, residual: Tensor) -> Tensor:
+    """Return the largest |Σ residual up to a cell| / n."""
+    return residual.cumsum(-1).abs().amax(-1) / mass.sum(-1)
 
 
 def bin_edges(bins: int, device: torch.device | None = None) -> Tensor:
     """Return the M + 1 edges of equal-width bins from 0 to 1: m/M, rounded correctly to float64.
 
-    ``torch.linspace`` is an ulp off for some, and so is division by a number on some devices.
+    ``torch.linspace`` is an ulp off for some, as is division by a scalar on some devices.
     """
     whole = torch.full((), bins, dtype=torch.float64)
     return torch.arange(bins + 1, dtype=torch.float64).div(whole).to(device)
 
 
 def bin_index(values: Tensor, edges: Tensor, closed: str) -> Tensor:
-    """Return the bin of each float64 value; a value on an edge goes to the side it closes.
+    """Return the bin of each float64 value; a value on an edge belongs to the bin it closes.
 
-    0 always belongs to the first bin and 1 to the last. This is what ``searchsorted`` in the inner
-    edges returns, several times faster.
+    0 always belongs to the first bin and 1 to the last. The result is that of ``searchsorted`` in
+    the inner edges, several times faster.
     """
     last = len(edges) - 2
-    # the nearest edge is safe to find by rounding; on which side of it a value is, is compared
+    # Rounding finds the nearest edge safely; a comparison decides the side of it.
     nearest = torch.add(values * (last + 1), 0.5).long()
     edge = edges.index_select(0, nearest)
     below = values <= edge if closed == "right" else values < edge
     return nearest.sub_(below.long()).clamp_(0, last)
 
 
+@document_arguments(CONFIDENCE_ARGUMENTS)
 def bin_statistics(
     confidence: Array,
     correct: Array,
@@ -115,15 +188,6 @@ def bin_statistics(
 
     A confidence of 0 belongs to the first bin, of 1 to the last. Edges and sums are in float64,
     whatever the input's precision.
-
-    Args:
-        confidence: probability of the predicted class, from 0 to 1, of shape (N,). For the
-            positive class of a binary task, its probability.
-        correct: whether the prediction was right (for the positive class: whether it came true),
-            bool or 0 and 1, of shape (N,).
-        bins: number of bins M.
-        sample_weight: one number of at least 0 per prediction, of shape (N,).
-        closed: which edge belongs to a bin, ``"right"`` or ``"left"``.
 
     Example:
         >>> import torch
@@ -154,10 +218,10 @@ def bin_statistics(
 
 @dataclass(frozen=True)
 class ConfidenceCells:
-    """A fine histogram of confidence that is nested in the bins: no cell crosses an edge.
+    """The cells of a fine histogram of confidence, none of which crosses the edge of a bin.
 
-    Cells shrink towards a confidence of 1, where those of good models crowd: each is at most
-    1/128 of 1 - confidence wide, down to 1 - confidence = 2^-32.
+    Cells shrink towards a confidence of 1, where good models are crowded: the width of each is at
+    most 1/128 of 1 - confidence, down to 1 - confidence = 2^-32.
     """
 
     bins: int
@@ -175,8 +239,8 @@ class ConfidenceCells:
     def index(self, confidence: Tensor) -> Tensor:
         """Return the cell of each float64 confidence."""
         # The leading bits of a float64 are its exponent and the first bits of its mantissa: a
-        # logarithmic scale that costs one shift. Both this scale and the bins never fall as
-        # confidence rises, so their sum tells every pair of the two apart.
+        # logarithmic scale that costs one shift. Neither this scale nor the bins ever fall as
+        # confidence rises, so their sum is different for every pair of the two.
         one, least = (_leading_bits(torch.tensor(x).double()) for x in (1.0, 2.0**-HALVINGS))
         scale = int(one) - _leading_bits(1 - confidence).clamp_(min=int(least))
         return scale.add_(bin_index(confidence, bin_edges(self.bins, scale.device), self.closed))

@@ -1,13 +1,14 @@
-"""Confidence intervals from what an accumulator keeps, without the predictions themselves.
+"""Confidence intervals from the sums of an accumulator, without the predictions themselves.
 
 - **Shares** (accuracy, top-k): Wilson's score interval.
-- **Means** (NLL, Brier score, mean confidence, over-confidence): Student's t, with Hall's (1992)
-  correction for skewness, from sums of powers. A few wrong predictions decide the skewness of
-  over-confidence, and may be missing: its interval also reaches as far as Wilson's interval of the
-  accuracy and that of mean confidence say together (Zou and Donner's MOVER, 2008).
+- **Means** (NLL, Brier score, mean confidence, over-confidence): Student's t with Hall's (1992)
+  correction for skewness, from sums of powers. A few wrong predictions, which may be missing,
+  decide the skewness of over-confidence. Its interval is therefore at least as wide as the one
+  that combines Wilson's interval of the accuracy with that of mean confidence (MOVER, Zou and
+  Donner, 2008).
 - **Errors over bins**: see :mod:`softmargin.calibration._bin_intervals`.
 
-With weights, a data set counts as many samples as say as much: (Σ w)² / Σ w².
+With weights, the number of samples is the effective one, (Σ w)² / Σ w².
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softmargin.calibration._batch import check_whole
+
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
@@ -31,7 +34,7 @@ DRAWS_AT_A_TIME = 1 << 21
 
 @dataclass(frozen=True)
 class Resampling:
-    """How to bootstrap: samples per resample, how many resamples, from which seed."""
+    """How to bootstrap: samples per resample, number of resamples, seed and confidence level."""
 
     samples: int
     resamples: int
@@ -39,26 +42,23 @@ class Resampling:
     confidence_level: float
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done, in one sentence."""
+        """Raise ``ValueError`` for impossible settings."""
         number = isinstance(self.confidence_level, Real)
         if not (number and 0.0 < self.confidence_level < 1.0):
             raise ValueError(
                 "confidence_level must be between 0 and 1, such as 0.95, "
                 f"but got {self.confidence_level}."
             )
-        for name, value, least in (("resamples", self.resamples, 2), ("seed", self.seed, 0)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"{name} must be an integer of at least {least}, but got {value!r}."
-                )
+        check_whole("resamples", self.resamples, 2)
+        check_whole("seed", self.seed, 0)
 
     def draw(
         self, shares: Tensor, statistics: Callable[[Tensor], dict[str, Tensor]], stream: int
     ) -> dict[str, Tensor]:
-        """Return statistics of every resample, drawn from the cells' shares.
+        """Return statistics of every resample, drawn from the shares of the cells.
 
         The last two dimensions of ``shares`` are the cells of one multinomial distribution; a
-        dimension before them, if any, are several. Streams of one seed are independent.
+        leading dimension holds several distributions. Streams of one seed are independent.
         """
         generator = np.random.default_rng([self.seed, stream])
         flat = shares.flatten(-2).numpy()
@@ -72,12 +72,12 @@ class Resampling:
 
     @property
     def tail(self) -> float:
-        """Return the share that may lie beyond either end."""
+        """Return the probability beyond each end of an interval."""
         return (1 - self.confidence_level) / 2
 
 
 def normal_quantile(confidence_level: float) -> float:
-    """Return how many standard deviations a two-sided interval reaches.
+    """Return the half-width of a two-sided normal interval in standard deviations.
 
     Example:
         >>> round(normal_quantile(0.95), 6)
@@ -87,9 +87,10 @@ def normal_quantile(confidence_level: float) -> float:
 
 
 def student_quantile(confidence_level: float, freedom: float) -> float:
-    """Return how many standard errors a two-sided t interval reaches, to 1 % from 3 degrees on.
+    """Return the half-width of a two-sided t interval in standard errors.
 
-    The expansion of Cornish and Fisher in powers of 1 / degrees of freedom.
+    It is the expansion of Cornish and Fisher in powers of 1 / degrees of freedom, accurate to 1 %
+    from 3 degrees of freedom on.
 
     Example:
         >>> round(student_quantile(0.95, 10), 3), round(student_quantile(0.95, 1000), 4)
@@ -106,11 +107,11 @@ def student_quantile(confidence_level: float, freedom: float) -> float:
 
 
 def wilson_interval(share: Floats, counts: Floats, z: float = 1.959964) -> tuple[Floats, Floats]:
-    """Return Wilson's score interval of a share, 95 % by default, which never leaves [0, 1].
+    """Return Wilson's score interval of a share, 95 % by default; it never leaves [0, 1].
 
     Args:
         share: observed shares, such as the accuracy per bin.
-        counts: how many observations each share comes from, above 0.
+        counts: number of observations behind each share, above 0.
         z: quantile of the normal distribution.
 
     Example:
@@ -136,28 +137,28 @@ def share_interval(share: float, count: float, confidence_level: float) -> Inter
 def mean_interval(
     moments: Tensor, totals: Tensor, confidence_level: float, limits: Interval
 ) -> Interval:
-    """Return the interval of a weighted mean; NaN where there is but one sample.
+    """Return the interval of a weighted mean; NaN if there is only one sample.
 
     With T = (mean - μ) / error and k the mean's skewness, g(T) = T + k T²/3 + k² T³/27 + k/6 is
-    nearer to normal than T (Hall, 1992), and g can be inverted.
+    closer to normal than T (Hall, 1992), and g can be inverted.
 
     Args:
         moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³.
-        totals: as of :class:`Sums`.
+        totals: see :class:`softmargin.calibration.accumulator.Sums`.
         confidence_level: such as 0.95.
-        limits: between which every x is.
+        limits: lower and upper bound of every x.
     """
     weight = float(totals[1])
     mean = float(moments[0]) / weight
     effective = weight**2 / float(totals[2])
-    spread = central_moments(moments, totals)[0]
+    spread, third = central_moments(moments, totals)
     if effective < 1.5 or not math.isfinite(spread):
         return math.nan, math.nan
     error = math.sqrt(spread * effective / (effective - 1)) / weight
     if not error > 0:
         return _unseen(mean, effective, confidence_level, limits)
-    third = central_moments(moments, totals)[1] / weight**3
-    # no data set of any weights is more skewed than 1
+    third /= weight**3
+    # the skewness of a mean is never more than 1, whatever the weights
     skewness = min(max(third / error**3, -1.0), 1.0) if math.isfinite(third) else 0.0
     t = student_quantile(confidence_level, effective - 1)
     low, high = (mean - error * _unskew(x, skewness) for x in (t, -t))
@@ -165,7 +166,7 @@ def mean_interval(
 
 
 def central_moments(moments: Tensor, totals: Tensor) -> tuple[float, float]:
-    """Return Σ w² (x - mean)² and Σ w³ (x - mean)³; arguments as of :func:`mean_interval`."""
+    """Return Σ w² (x - mean)² and Σ w³ (x - mean)³; arguments as in :func:`mean_interval`."""
     of_x, a1, a2, b1, b2, b3 = moments.tolist()
     _, weight, squared, _, _, cubed = totals.tolist()
     mean = of_x / weight
@@ -176,17 +177,17 @@ def central_moments(moments: Tensor, totals: Tensor) -> tuple[float, float]:
 
 
 def _unskew(x: float, skewness: float) -> float:
-    """Return the T of which g(T), see :func:`mean_interval`, is ``x``."""
+    """Return the T with g(T) = ``x``, see :func:`mean_interval`."""
     if abs(skewness) < 1e-6:
         return x
     return 3 / skewness * (float(np.cbrt(1 + skewness * (x - skewness / 6))) - 1)
 
 
 def _unseen(mean: float, count: float, confidence_level: float, limits: Interval) -> Interval:
-    """Return the interval where all values are equal: some others may not have been seen.
+    """Return the interval if all values are equal: others may exist but not have been observed.
 
-    As large a share of them as Wilson's interval allows where none was seen, at the limits; where
-    there is no upper one, at twice the value.
+    Their share is the largest that Wilson's interval allows if none was observed. Their values are
+    at the limits, or at twice the mean if there is no upper limit.
     """
     z = normal_quantile(confidence_level)
     share = z**2 / (count + z**2)
@@ -197,12 +198,12 @@ def _unseen(mean: float, count: float, confidence_level: float, limits: Interval
 def difference_interval(
     confidence: tuple[float, Interval], accuracy: tuple[float, Interval], correlation: float
 ) -> Interval:
-    """Return the interval of mean confidence minus accuracy from the intervals of both.
+    """Return the interval of mean confidence minus accuracy, from the intervals of both.
 
     Args:
-        confidence: the mean and its interval.
-        accuracy: the share and its interval.
-        correlation: of confidence and correctness.
+        confidence: mean confidence and its interval.
+        accuracy: accuracy and its interval.
+        correlation: correlation of confidence and correctness.
     """
     (c, (c_low, c_high)), (a, (a_low, a_high)) = confidence, accuracy
 
@@ -213,12 +214,12 @@ def difference_interval(
 
 
 def within(bounds: Interval, value: float, limits: Interval) -> Interval:
-    """Return an interval between the limits that holds its value, and not as an end.
+    """Return an interval within the limits with the value inside, not at an end.
 
-    Only a value at a limit of what is possible is an end.
+    The value is at an end only if it is itself at a limit.
     """
     low, high = bounds
-    # how far an interval reaches past its value, where it would not
+    # the least distance from the value to an end
     least = 0.05 * max(value - low, high - value, 0.0)
     low, high = min(low, value - least), max(high, value + least)
     return min(max(low, limits[0]), value), max(min(high, limits[1]), value)

@@ -1,14 +1,15 @@
 """Predictions in a file: logits or probabilities with labels, read in bounded memory.
 
-Whatever the format, what comes out is a matrix on disk that can be passed over many times, and a
-vector of labels. Which array or column was taken is said, and whether it holds logits or
-probabilities is never guessed from its values: the name or the caller says it.
+For every format the result is a matrix on disk, which can be read many times, and a vector of
+labels. It names the array or column that was used. Whether that holds logits or probabilities is
+never guessed from its values: its name or the caller must say so.
 """
 
 from __future__ import annotations
 
+import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,19 +20,35 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softmargin._text import printable
-from softmargin.calibration._columns import choose
-from softmargin.calibration._file_checks import check_labels, check_predictions
-from softmargin.calibration._files import CHUNK, Npy, Npz, Progress, Reader, Spool, quoted, sentence
+from softmargin.calibration._batch import LARGEST_LOGIT, sum_tolerance
+from softmargin.calibration._files import (
+    CHUNK,
+    KNOWN,
+    LOGITS,
+    LONGEST_SHOWN,
+    Npy,
+    Npz,
+    Progress,
+    Reader,
+    Spool,
+    quoted,
+    sentence,
+    stem_of,
+)
+from softmargin.calibration._rows import RANGE_TOLERANCE
 from softmargin.calibration._tables import Csv, Parquet
 
 READERS: dict[str, type[Reader]] = {".npz": Npz, ".npy": Npy, ".csv": Csv, ".parquet": Parquet}
 
+LABELS = ("labels", "label", "targets", "target", "y_true", "y", "class")
+MOST_NAMES = 8  # that an error lists
+
 
 @dataclass
 class Predictions:
-    """A matrix of predictions of shape (N, C) and N labels, with where they came from.
+    """A matrix of predictions of shape (N, C) and N labels, and where they came from.
 
-    Use it in a ``with`` statement: a copy on disk, where one was needed, goes when it ends.
+    Use it in a ``with`` statement, at whose end temporary copies on disk are removed.
     """
 
     values: NDArray[Any]
@@ -45,12 +62,12 @@ class Predictions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was written to disk."""
+        """Remove the temporary copies."""
         for spool in self._spools:
             spool.close()
 
     def spooled(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return a function of the rows of a matrix, kept on disk as long as the predictions."""
+        """Apply a function to the rows of a matrix; the result is a temporary copy on disk."""
         spool = Spool()
         self._spools.append(spool)
         for part in torch.split(values, max(1, CHUNK // values.shape[1])):
@@ -74,13 +91,13 @@ def open_predictions(
     Args:
         path: ``.npz``, ``.csv`` or ``.parquet`` with both, or ``.npy`` with the predictions.
         labels_path: the ``.npy`` file of labels that goes with an ``.npy`` of predictions.
-        predictions: key of the array, or first letters of the columns; recognised by default.
+        predictions: key of the array, or common prefix of the columns; recognised by default.
         labels: key or column of the labels; recognised by default.
-        from_logits: whether the predictions are logits; by default their name must say it.
-        progress: called with rows read and rows in all (0 if unknown).
+        from_logits: whether the predictions are logits; by default their name must say so.
+        progress: called with the rows read and the rows in total (0 if unknown).
 
     Raises:
-        ValueError: with one sentence, for a file that cannot be read or is not clear.
+        ValueError: if the file cannot be read or is ambiguous, in one sentence.
     """
     if not path.is_file():
         raise ValueError(f"FILE must be a file that exists, but got {quoted(str(path))}.")
@@ -96,11 +113,11 @@ def open_predictions(
         )
     try:
         with READERS[ending](path, labels_path) as table:
-            match = choose(table.names, predictions, labels, from_logits, table.file)
+            match = _choose(table.names, predictions, labels, from_logits, table.file)
             values, numbers, spool = table.read(match.predictions, match.labels, progress)
             try:
-                checked = check_labels(numbers, values.shape[1], match, table)
-                check_predictions(values, match, table)
+                checked = _check_labels(numbers, values.shape[1], match, table)
+                _check_predictions(values, match, table)
             except BaseException:
                 spool.close()
                 raise
@@ -109,3 +126,207 @@ def open_predictions(
     kind = "logits" if match.from_logits else "probabilities"
     source = f"{printable(path.name)}: {kind} from {match.shown}, labels from {match.label_shown}"
     return Predictions(values, checked, match.from_logits, source, [spool])
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Which columns of a file hold what, and whether the predictions are logits.
+
+    Attributes:
+        predictions: indices of the predictions among the file's names, in the order of the classes.
+        labels: index of the labels.
+        from_logits: whether the predictions are logits.
+        first_number: the number at the end of the first column's name, 0 if there is none.
+        said: what says whether they are logits, for errors.
+        shown: the names of the predictions as errors show them.
+        label_shown: the name of the labels as errors show it.
+    """
+
+    predictions: list[int]
+    labels: int
+    from_logits: bool
+    first_number: int
+    said: str
+    shown: str
+    label_shown: str
+
+
+def _choose(
+    names: Sequence[str],
+    predictions: str | None,
+    labels: str | None,
+    from_logits: bool | None,
+    file: str,
+) -> _Match:
+    """Choose the columns of the predictions and the labels, and their kind."""
+    _check_twice(names, predictions, labels, file)
+    label = _one("labels", labels, [n for n in names if n.lower() in LABELS], names, file)
+    rest = [name for name in names if name != label]
+    if predictions is not None:
+        exact = predictions in rest
+        chosen = [predictions] if exact else [n for n in rest if n.startswith(predictions)]
+        if not chosen:
+            raise ValueError(_missing("predictions", predictions, names, file))
+        stem = stem_of(predictions)
+    else:
+        stems: dict[str, list[str]] = {}
+        for name in rest:
+            if (stem := stem_of(name)) in KNOWN:
+                stems.setdefault(stem, []).append(name)
+        stem = _one("predictions", None, list(stems), names, file)
+        chosen = stems[stem]
+    said = "--logits says" if from_logits else "--probabilities says"
+    if from_logits is None:
+        if stem not in KNOWN:
+            raise ValueError(
+                f"say --logits or --probabilities: the name {quoted(stem)} in {file} does not tell."
+            )
+        from_logits, said = stem in LOGITS, "its name says"
+    chosen, first = _in_order(chosen, file)
+    places = [names.index(name) for name in chosen]
+    shown = chosen[0] if len(chosen) == 1 else f"{chosen[0]} … {chosen[-1]}"
+    place = names.index(label)
+    return _Match(places, place, from_logits, first, said, quoted(shown), quoted(label))
+
+
+def _check_twice(
+    names: Sequence[str], predictions: str | None, labels: str | None, file: str
+) -> None:
+    """Raise if a name that matters occurs twice, which is ambiguous."""
+    seen: set[str] = set()
+    for name in names:
+        matters = name.lower() in LABELS or stem_of(name) in KNOWN
+        matters |= name == labels or (predictions is not None and name.startswith(predictions))
+        if name in seen and matters:
+            raise ValueError(f"{quoted(name)} occurs more than once in {file}: rename all but one.")
+        seen.add(name)
+
+
+def _one(what: str, given: str | None, found: list[str], names: Sequence[str], file: str) -> str:
+    if given is not None:
+        if given not in names:
+            raise ValueError(_missing(what, given, names, file))
+        return given
+    if not found:
+        raise ValueError(
+            f"--{what} must name one of {_listed(names)} in {file}: none was recognised."
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"--{what} must choose one of {_listed(found)} in {file}: there is more than one."
+        )
+    return found[0]
+
+
+def _missing(what: str, given: str, names: Sequence[str], file: str) -> str:
+    return f"--{what} must be one of {_listed(names)} in {file}, but got {quoted(given)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(printable(name, LONGEST_SHOWN) or "''" for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
+
+
+def _in_order(names: list[str], file: str) -> tuple[list[str], int]:
+    """Return the columns sorted by the number at their end, and the first number.
+
+    Without numbers, the classes are in the order of the columns.
+    """
+    if len(names) == 1:
+        return names, 0
+    found = [re.search(r"(\d+)\]?$", name) for name in names]
+    numbers = [int(each[1]) for each in found if each is not None]
+    if not numbers:
+        return names, 0
+    if len(numbers) < len(names):
+        odd = names[found.index(None)]
+        raise ValueError(
+            f"columns of predictions in {file} must all end in a number or none of them, but "
+            f"{quoted(odd)} does not and {quoted(names[found.index(None) - 1])} does."
+        )
+    by_number = sorted(zip(numbers, names, strict=True))
+    for expected, (number, name) in enumerate(by_number, start=min(1, by_number[0][0])):
+        if number != expected:
+            raise ValueError(
+                f"columns of predictions in {file} must be numbered from 0 or 1 on, each number "
+                f"once, but {quoted(name)} comes where {expected} should."
+            )
+    return [name for _, name in by_number], by_number[0][0]
+
+
+def _check_labels(
+    labels: NDArray[Any], classes: int, match: _Match, table: Reader
+) -> NDArray[np.int64]:
+    """Return the labels as int64; raise unless all are classes."""
+    name = f"labels {match.label_shown}"
+    if labels.dtype.kind == "f":
+        _refuse(labels != np.floor(labels), labels, table, f"{name} must be whole numbers")
+    outside = (labels < 0) | (labels >= classes)
+    _refuse(outside, labels, table, f"{name} must be classes from 0 to {classes - 1}")
+    if match.first_number == 1 and not (labels == 0).any():
+        raise ValueError(
+            f"the columns {match.shown} in {table.file} are numbered from 1, and no label is 0: "
+            "number columns and labels from 0, so that it is clear which label is which column."
+        )
+    return labels.astype(np.int64, copy=False)
+
+
+def _refuse(wrong: NDArray[np.bool_], labels: NDArray[Any], table: Reader, rule: str) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{rule}, but {table.place(row)} holds {labels[row]:g}.")
+
+
+def _check_predictions(values: NDArray[Any], match: _Match, table: Reader) -> None:
+    """Raise unless all rows can be logits or probabilities, as declared."""
+    name = f"{match.shown} in {table.file}"
+    tolerance = sum_tolerance(torch.from_numpy(values[:1].copy()).dtype)
+    like_probabilities = True
+    step = max(1, CHUNK // values.shape[1])
+    for start in range(0, len(values), step):
+        part = values[start : start + step]
+        if match.from_logits:
+            _check_logits(part, start, name, table)
+            if like_probabilities:
+                off = np.abs(part.sum(1, dtype=np.float64) - 1)
+                like_probabilities = bool((part.min() >= 0) & (off <= tolerance).all())
+        else:
+            _check_probabilities(part, start, name, table, tolerance)
+    if match.from_logits and like_probabilities:
+        raise ValueError(
+            f"{match.said} that {name} holds logits, but every row holds numbers of at least 0 "
+            "with a sum of 1, like probabilities: say --probabilities, or, if they are logits all "
+            "the same, add 1 to all of them."
+        )
+
+
+def _check_logits(part: NDArray[Any], start: int, name: str, table: Reader) -> None:
+    wrong = ~(np.abs(part) <= np.float64(LARGEST_LOGIT))  # NaN is wrong, too
+    if wrong.any():
+        row = int(np.argmax(wrong.any(1)))
+        value = part[row][wrong[row]][0]
+        raise ValueError(
+            f"{name} must hold finite logits of size up to {LARGEST_LOGIT:g}, but "
+            f"{table.place(start + row)} holds {value:g}."
+        )
+
+
+def _check_probabilities(
+    part: NDArray[Any], start: int, name: str, table: Reader, tolerance: float
+) -> None:
+    wrong = ~((part >= -RANGE_TOLERANCE) & (part <= 1 + RANGE_TOLERANCE))
+    if wrong.any():
+        row = int(np.argmax(wrong.any(1)))
+        raise ValueError(
+            f"{name} must hold probabilities from 0 to 1, but {table.place(start + row)} holds "
+            f"{part[row][wrong[row]][0]:g}; if they are logits, say --logits."
+        )
+    sums = part.sum(1, dtype=np.float64)
+    row = int(np.argmax(np.abs(sums - 1)))
+    off = abs(float(sums[row]) - 1)
+    if off > tolerance:
+        raise ValueError(
+            f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
+            f"but that of {table.place(start + row)} is {sums[row]:.6g}, off by {off:.2g}."
+        )

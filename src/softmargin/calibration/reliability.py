@@ -1,13 +1,15 @@
-"""Reliability diagrams and confidence histograms, drawn on matplotlib axes that are given."""
+"""Reliability and confidence diagrams, drawn on the caller's matplotlib axes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin._docs import document_arguments
 from softmargin.calibration.binning import BinStatistics
 from softmargin.calibration.intervals import normal_quantile, wilson_interval
 
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+ARGUMENTS = {
+    "axes": "where to draw; matplotlib axes.",
+    "statistics": """the bins, such as ``result.bins`` of a :class:`CalibrationResult`, or from
+        :func:`softmargin.calibration.bin_statistics`.""",
+    "histogram_axes": "where to draw the counts; by default a strip below ``axes``.",
+    "color": "colour of the bars.",
+    "confidence_level": "level of the intervals.",
+}
 
 
 class _FilledBins(NamedTuple):
@@ -29,6 +39,7 @@ class _FilledBins(NamedTuple):
     confidence: Floats
 
 
+@document_arguments(ARGUMENTS)
 def reliability_diagram(
     axes: Axes,
     statistics: BinStatistics,
@@ -40,16 +51,8 @@ def reliability_diagram(
     """Draw accuracy per bin of confidence, and how many predictions each bin holds.
 
     Bars are accuracies with Wilson's interval. The hatched part of a bin is its gap, from
-    accuracy to mean confidence; the ECE, written at the top right, is their weighted mean. Empty
-    bins are not drawn.
-
-    Args:
-        axes: where to draw; matplotlib axes.
-        statistics: the bins, such as ``result.bins`` of a :class:`CalibrationResult`, or from
-            :func:`softmargin.calibration.bin_statistics`.
-        histogram_axes: where to draw the counts; by default a strip below ``axes``.
-        color: colour of the bars.
-        confidence_level: level of the intervals.
+    accuracy to mean confidence; the ECE, shown at the top right, is the weighted mean of the gaps.
+    Empty bins are not drawn.
 
     Example:
         >>> import torch
@@ -71,6 +74,13 @@ def reliability_diagram(
     axes.tick_params(labelbottom=False)
 
 
+@document_arguments(
+    ARGUMENTS,
+    figure="where to draw; an empty matplotlib figure.",
+    statistics="the bins of each diagram.",
+    labels="the title of each diagram.",
+    colors="the colour of each diagram.",
+)
 def reliability_diagrams(
     figure: Figure,
     statistics: Sequence[BinStatistics],
@@ -80,13 +90,6 @@ def reliability_diagrams(
     confidence_level: float = 0.95,
 ) -> None:
     """Draw reliability diagrams side by side, such as before and after scaling.
-
-    Args:
-        figure: where to draw; an empty matplotlib figure.
-        statistics: the bins of each diagram.
-        labels: the title of each.
-        colors: the colour of each.
-        confidence_level: level of the intervals.
 
     Example:
         >>> import torch
@@ -112,23 +115,19 @@ def reliability_diagrams(
                 shared.set_ylabel("")
 
 
-def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
-    """Draw the share of predictions in each bin of confidence, with two lines across.
+@document_arguments(ARGUMENTS)
+def confidence_diagram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
+    """Draw the share of predictions in each bin of confidence, with two vertical lines.
 
-    The lines are mean confidence (solid) and accuracy (dashed): confidence to the right of
-    accuracy is over-confidence.
-
-    Args:
-        axes: where to draw; matplotlib axes.
-        statistics: the bins, as for :func:`reliability_diagram`.
-        color: colour of the bars.
+    The lines are mean confidence (solid) and accuracy (dashed): if confidence is to the right of
+    accuracy, the model is over-confident.
 
     Example:
         >>> import torch
         >>> from matplotlib.figure import Figure
-        >>> from softmargin.calibration import bin_statistics, confidence_histogram
+        >>> from softmargin.calibration import bin_statistics, confidence_diagram
         >>> statistics = bin_statistics(torch.tensor([0.6, 0.9]), torch.tensor([1, 0]))
-        >>> confidence_histogram(Figure().add_subplot(), statistics)
+        >>> confidence_diagram(Figure().add_subplot(), statistics)
     """
     import matplotlib as mpl
 
@@ -151,6 +150,16 @@ def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = 
     axes.set_ylabel("share of predictions")
     axes.grid(visible=False, axis="x")
     axes.legend(loc="upper left")
+
+
+def confidence_histogram(axes: Axes, statistics: BinStatistics, *, color: str = "C0") -> None:
+    """Draw a confidence diagram; the deprecated name of :func:`confidence_diagram`."""
+    warnings.warn(
+        "softmargin.calibration.confidence_histogram has been renamed to confidence_diagram.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    confidence_diagram(axes, statistics, color=color)
 
 
 def _filled(statistics: BinStatistics) -> _FilledBins:

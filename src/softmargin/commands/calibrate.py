@@ -1,4 +1,4 @@
-"""``softmargin calibrate``: how calibrated anyone's predictions are, and what scaling does."""
+"""``softmargin calibrate``: the calibration of predictions in a file, before and after scaling."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from softmargin.commands.common import (
 
 DESCRIPTION = """\
 Measure predictions in a file: accuracy, calibration errors, NLL and Brier score with
-intervals, too sure or not sure enough and by how much, and what temperature and vector
-scaling would give on held-out folds. Prints a table and writes a page (index.html) to a
-folder named after FILE, beside it: predictions.npz gives predictions-npz-calibration.
-Shares and calibration errors are in percent; in JSON they are fractions of 1.
+intervals, over- or under-confidence, and the effect of temperature and vector scaling on
+held-out folds. Prints a table and writes a page (index.html) to a folder next to FILE and
+named after it: predictions.npz gives predictions-npz-calibration. Shares and calibration
+errors are in percent; in JSON they are fractions of 1.
 
 FILE is .npz, .csv or .parquet with predictions and labels, or .npy with predictions and
 a second .npy with LABELS. Arrays or columns named logits, logits_0 … or probabilities,
@@ -80,7 +80,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, print, write the page, and on request the calibrator."""
+    """Measure and print, write the page and, if requested, the calibrator."""
     methods = {"both": ["temperature", "vector"], "none": []}.get(
         options.scaling, [options.scaling]
     )
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def measure(predictions: Any, options: argparse.Namespace, methods: list[str], tell: Any) -> Any:
-    """Return what was found; name the flag where it does not go with the file."""
+    """Return the audit; raise an error that names --folds if there are too few rows."""
     from softmargin.calibration.audit import audit
 
     rows = len(predictions.labels)
@@ -145,7 +145,7 @@ def measure(predictions: Any, options: argparse.Namespace, methods: list[str], t
 
 
 def default_folder(file: Path, labels: Path | None) -> Path:
-    """Return a folder beside a file that belongs to it alone, and not to one with other labels.
+    """Return the folder next to a file for its report; other labels have another folder.
 
     Example:
         >>> default_folder(Path("run/predictions.npz"), None).as_posix()
@@ -156,16 +156,16 @@ def default_folder(file: Path, labels: Path | None) -> Path:
     name = f"{file.stem}-{file.suffix[1:]}"
     if labels is not None:
         name += f"-{labels.stem}-{labels.suffix[1:]}"
-        if labels.resolve().parent != file.resolve().parent:  # may have the name of another's
+        if labels.resolve().parent != file.resolve().parent:  # another file may have its name
             place = str(labels.resolve().parent).encode("utf-8", "surrogateescape")
             name += f"-{hashlib.sha256(place).hexdigest()[:8]}"
     return file.parent / f"{name}-calibration"
 
 
 def check_places(options: argparse.Namespace) -> None:
-    """Refuse a folder or file that could not be written, before any time is spent."""
+    """Check before the work that the folder and the file can be written."""
     inputs = [each for each in (options.file, options.labels_file) if each is not None]
-    if not options.file.is_file():  # else the folder beside it would be what is wrong
+    if not options.file.is_file():  # or the error would be about the folder next to it
         raise UsageError(f"FILE must be a file that exists, but got {quoted(str(options.file))}.")
     check_out(options.out)
     if options.save is None:
@@ -194,7 +194,7 @@ def saving_to(path: Path) -> Iterator[None]:
 
 
 def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]) -> None:
-    """Write the page and, on request, the calibrator; each whole or not at all."""
+    """Write the page and, if requested, the calibrator; both atomically."""
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
         write_file(options.out / "index.html", page)
@@ -204,7 +204,7 @@ def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]
 
 
 def print_result(found: Any, source: str, samples: int, classes: int) -> None:
-    """Print the metrics with their intervals, and what they say."""
+    """Print the metrics with their intervals, and a summary."""
     from rich.console import Console
 
     from softmargin.report import calibration as report
@@ -225,7 +225,7 @@ def print_result(found: Any, source: str, samples: int, classes: int) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """Return the command that gives the same page."""
+    """Return the command that writes the same page."""
     words = ["softmargin", "calibrate", options.file.name]
     if options.labels_file is not None:
         words.append(options.labels_file.name)

@@ -1,4 +1,4 @@
-"""What training did: confidence, margins, angles, features and gradients."""
+"""What training did to each sample: confidence, margins, angles, features and gradients."""
 
 from softmargin.diagnostics.angles import (
     AngleHistogram,

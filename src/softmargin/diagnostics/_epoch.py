@@ -1,7 +1,7 @@
-"""The epoch under way: what every sample did in it, kept in memory that does not depend on C.
+"""The current epoch: the results of every sample, in memory that does not depend on C.
 
-An update only copies what it is given to a buffer. When that is full it is computed at once, so
-that a step pays for three small copies and its share of a few long vector operations.
+An update only copies its input to a buffer. A full buffer is processed at once, so a step costs
+three small copies and its share of a few long vector operations.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
-from softmargin.diagnostics._checks import check_index, check_step
-from softmargin.functional._checks import check_classes
+from softmargin.calibration._batch import worker
+from softmargin.diagnostics._tensor_checks import check_floating, check_integers
+from softmargin.functional._checks import check_classes, value_range
 
-# logits that wait to be computed: in float64 they fit the cache of a processor core
+# Logits in the buffer: in float64 they fit the cache of a processor core.
 WAITING = 1 << 16
-ACCELERATOR_WAITING = 1 << 22  # an accelerator wants more at once
-STEPS = 64  # that wait at most: by then the cost of computing is spread thin
-COLUMNS = 3  # margin, ρ̂, whether it was right (NaN where the sample was not seen)
+ACCELERATOR_WAITING = 1 << 22  # an accelerator needs more at once
+STEPS = 64  # in the buffer at most; more would hardly lower the cost per step
+COLUMNS = 3  # margin, ρ̂, whether it was right (NaN if the sample was not seen)
 
 
 class Step(NamedTuple):
-    """Steps as they wait: samples and target of shape (..., B), logits (..., B, C)."""
+    """Buffered steps: samples and target of shape (..., B), logits (..., B, C)."""
 
     samples: Tensor
     logits: Tensor
@@ -32,39 +32,39 @@ class Step(NamedTuple):
 
 
 class Epoch:
-    """The latest margin, ρ̂ and correctness of every sample, and steps not yet computed."""
+    """The latest margin, ρ̂ and correctness of every sample, and steps not yet processed."""
 
     def __init__(self, num_samples: int, models: int | None, device: torch.device) -> None:
         """Start with nothing seen."""
         self.num_samples, self.models = num_samples, models
         self.rows = torch.full(((models or 1) * num_samples, COLUMNS), math.nan, device=device)
         self._offset = torch.arange(models or 1, device=device).unsqueeze(-1) * num_samples
-        self._kind: Any = None  # shapes and types of the steps that wait
+        self._kind: Any = None  # shapes and types of the buffered steps
         self._buffer: Step | None = None
-        self._slots: list[Step] = []  # the buffer's parts, made once
+        self._slots: list[Step] = []  # views of the buffer, one per step
         self._used = 0
 
     def add(self, index: Tensor, logits: Tensor, target: Tensor) -> None:
-        """Take a step; what it holds may change afterwards."""
+        """Copy a step to the buffer; its tensors may change afterwards."""
         tensors = isinstance(index, Tensor) and isinstance(logits, Tensor)
         if not (tensors and isinstance(target, Tensor)):
-            check_step(index, logits, target, self.models)
+            _check_step(index, logits, target, self.models)
         logits = logits.detach()
         kind = index.shape, logits.shape, target.shape, index.dtype, logits.dtype, target.dtype
         if kind != self._kind or logits.device != self._slots[0].logits.device:
             self.settle()
-            check_step(index, logits, target, self.models)
+            _check_step(index, logits, target, self.models)
             if logits.numel() > _limit(logits) and logits.shape[-2] > 1:
                 self._add_parts(index, logits, target)
                 return
             self._prepare(logits)
             self._kind = kind
         if not self._used:
-            # a mistake is rarely made once: looking at every step's values would cost more than
-            # all the rest, so the first one is looked at now and the others when computed
+            # Mistakes are rarely made only once. Checking the values of every step would cost more
+            # than everything else, so the first is checked now and the others when processed.
             self._check_values(index, target, logits.shape[-1])
         slot = self._slots[self._used]
-        slot.samples.copy_(index)  # also where all models share it
+        slot.samples.copy_(index)  # broadcasts if all models share it
         slot.logits.copy_(logits)
         slot.target.copy_(target)
         self._used += 1
@@ -72,14 +72,14 @@ class Epoch:
             self.settle()
 
     def settle(self) -> None:
-        """Compute what waits; what is refused is gone."""
+        """Process the buffered steps; if one raises an error, they are lost."""
         used, self._used = self._used, 0
         if not used or self._buffer is None:
             return
         step = Step(*(each[:used] for each in self._buffer))
         classes = step.logits.shape[-1]
         samples = step.samples.to(self.rows.device)
-        if used > 1 or not step.logits.is_cpu:  # the first step was looked at when it came
+        if used > 1 or not step.logits.is_cpu:  # the first step was checked when it was added
             self._check_values(samples.cpu(), step.target, classes)
         place, kept = self._places(samples)
         logits, target = step.logits.view(-1, classes), step.target.view(-1)
@@ -89,15 +89,15 @@ class Epoch:
         self._write(place, measure(logits, target).to(self.rows.device))
 
     def clear(self) -> None:
-        """Begin another epoch."""
+        """Start another epoch."""
         self.rows.fill_(math.nan)
 
     def _prepare(self, logits: Tensor) -> None:
-        """Make room for steps like this one: as many as are worth waiting for, at least one."""
+        """Allocate a buffer for steps like this one, at least one."""
         count = min(STEPS, max(1, _limit(logits) // max(1, logits.numel())))
         device, shape = logits.device, (count, *logits.shape)
         wide = torch.float32 if device.type == "mps" else torch.float64
-        with torch.inference_mode(False):  # or an evaluation could leave a buffer to read only
+        with torch.inference_mode(False):  # or an evaluation could leave a read-only buffer
             samples, target = (
                 torch.empty(shape[:-1], dtype=torch.int64, device=device) for _ in range(2)
             )
@@ -105,7 +105,7 @@ class Epoch:
             self._slots = [Step(*each) for each in zip(*self._buffer, strict=True)]
 
     def _add_parts(self, index: Tensor, logits: Tensor, target: Tensor) -> None:
-        """Take a step that is larger than what may wait, a few rows at a time."""
+        """Add a step that is larger than the buffer, a few rows at a time."""
         rows = logits.shape[-2]
         size = max(1, _limit(logits) * rows // logits.numel())
         for start in range(0, rows, size):
@@ -117,7 +117,7 @@ class Epoch:
         check_classes(target, classes)
 
     def _places(self, samples: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the row of every entry, one model after another, and which are no padding."""
+        """Return the row of every entry, model by model, and which are not padding."""
         if self.models is None:
             return samples.view(-1), None
         place = (samples + self._offset).view(-1)
@@ -127,22 +127,22 @@ class Epoch:
 
     def _write(self, place: Tensor, values: Tensor) -> None:
         self.rows.index_copy_(0, place, values)
-        # a sample that came twice may hold either value now; rows with NaN are only written again
+        # A sample that occurs twice may hold either value now. Rows with NaN are rewritten.
         if not torch.equal(self.rows.index_select(0, place), values):
             last = _last_of_each(place)
             self.rows.index_copy_(0, place[last], values[last])
 
 
 def _limit(logits: Tensor) -> int:
-    """Return how many logits may wait."""
+    """Return how many logits the buffer may hold."""
     return WAITING if logits.is_cpu else ACCELERATOR_WAITING
 
 
 def measure(logits: Tensor, target: Tensor) -> Tensor:
     """Return margin, ρ̂ and correctness of logits (M, C), computed in float64, as float32 (M, 3).
 
-    The confidence needs no column of its own: its log-odds are the margin less ρ̂. Logits that are
-    float64 already are overwritten.
+    The confidence needs no column: its log-odds are the margin minus ρ̂. Logits that are already
+    float64 are overwritten.
     """
     logits = logits.to(worker(logits.device), torch.float64)
     count, classes = logits.shape
@@ -155,19 +155,53 @@ def measure(logits: Tensor, target: Tensor) -> Tensor:
     rival = logits.amax(1)
     margin = mine - rival
     logits.sub_(rival.unsqueeze(1))
-    # the target as e^0, taken off again: e^(lowest) takes the processor ten times as long
+    # count the target as e^0 and subtract that: e^(lowest) takes ten times as long
     others.index_fill_(0, places, 0.0)
     bias = logits.exp_().sum(1).sub_(1.0).clamp_min_(1.0).log_()
     right = margin > 0
     level = margin == 0
-    if bool(level.any()):  # of equal predictions the first counts, and all of those are e^0 now
+    if bool(level.any()):  # of equal predictions the first counts; all of those are e^0 now
         right[level] = logits[level].argmax(1) == target[level]
     return torch.stack((margin, bias, right.double()), 1).float()
 
 
 def _last_of_each(place: Tensor) -> Tensor:
-    """Return where each place comes for the last time."""
+    """Return the index of the last occurrence of each place."""
     ordered, order = place.sort(stable=True)
     ends = torch.ones_like(ordered, dtype=torch.bool)
     torch.ne(ordered[1:], ordered[:-1], out=ends[:-1])
     return order[ends]
+
+
+def _check_step(index: Tensor, logits: Tensor, target: Tensor, models: int | None) -> None:
+    """Raise unless the shapes and types of one step fit together; values are not checked."""
+    check_floating("logits", logits)
+    lead = logits.shape[:-1]
+    if models is None:
+        good, wanted = len(lead) == 1, "(B, C)"
+    else:
+        good, wanted = len(lead) == 2 and lead[0] == models, f"({models}, B, C)"
+    if not good or logits.shape[-1] < 2:
+        raise ValueError(
+            f"logits must have shape {wanted} with at least 2 classes, "
+            f"but got {tuple(logits.shape)}."
+        )
+    for name, value in (("index", index), ("target", target)):
+        check_integers(name, value)
+        if value.shape != lead and value.shape != lead[-1:]:
+            shapes = " or ".join(str(tuple(s)) for s in dict.fromkeys((lead, lead[-1:])))
+            raise ValueError(
+                f"{name} must have shape {shapes} for these logits, but got {tuple(value.shape)}."
+            )
+
+
+def check_index(index: Tensor, num_samples: int, *, padded: bool) -> None:
+    """Raise ``IndexError`` if an index names a sample that does not exist."""
+    extremes = value_range(index)
+    if extremes is None:
+        return
+    lowest, highest = extremes
+    if lowest < (-1 if padded else 0) or highest >= num_samples:
+        wrong = int(highest if highest >= num_samples else lowest)
+        allowed = f"samples from 0 to {num_samples - 1}" + (" or -1 for padding" if padded else "")
+        raise IndexError(f"index must hold {allowed}, but got {wrong}.")

@@ -1,4 +1,4 @@
-"""Angles between features, class centres and class weights (AG eq. 20-22), right near 0 and π."""
+"""Angles between features, class centres and class weights (AG eq. 20-22), exact near 0 and π."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
-from softmargin.diagnostics._checks import (
-    MOST_CLASSES,
-    check_finite,
-    check_labelled,
-    check_tensor,
-)
+from softmargin.calibration._batch import worker
+from softmargin.diagnostics._tensor_checks import check_finite, check_floating
+from softmargin.diagnostics.features import MOST_CLASSES, check_labelled, class_centres
 from softmargin.functional._checks import check_classes, check_count
 from softmargin.functional.angular import check_vectors
 from softmargin.functional.lengths import unit
@@ -28,8 +24,8 @@ class AngleStatistics:
     Attributes:
         wc_intra: mean angle between a class's feature centre and its weight (AG eq. 20).
         w_inter: mean angle between the weights of different classes (AG eq. 21).
-        c_inter: mean angle between the feature centres of different classes (AG eq. 22 as its
-            text has it); NaN where fewer than two classes occur.
+        c_inter: mean angle between the feature centres of different classes (AG eq. 22, as
+            described in its text); NaN if fewer than two classes occur.
         missing: classes that do not occur among the samples; they have no centre and are left
             out of ``wc_intra`` and ``c_inter``.
         unit: ``"radians"`` or ``"degrees"``.
@@ -62,11 +58,11 @@ class AngleHistogram(NamedTuple):
 
 
 def angle_statistics(features: Tensor, target: Tensor, weight: Tensor) -> AngleStatistics:
-    r"""Return how close centres are to their weights, and how far classes are apart.
+    r"""Return the mean angles between centres and weights, and between classes.
 
     A class's centre is the mean of its features. A vector of length 0 has no direction and counts
-    as being at a right angle to everything. All angles are computed in float64 from the vectors,
-    not from a cosine, which cannot resolve small ones.
+    as orthogonal to everything. All angles are computed in float64 from the vectors, not from a
+    cosine, which cannot resolve small ones.
 
     Args:
         features: x, of shape (N, D).
@@ -80,7 +76,7 @@ def angle_statistics(features: Tensor, target: Tensor, weight: Tensor) -> AngleS
         >>> angle_statistics(features, torch.tensor([0, 0, 1]), torch.eye(2)).degrees()
         AngleStatistics(wc_intra=0.0, w_inter=90.0, c_inter=90.0, missing=(), unit='degrees')
     """
-    check_tensor("weight", weight)
+    check_floating("weight", weight)
     _check(features, target, weight)
     centres, counts = class_centres(features, target, len(weight))
     there = counts > 0
@@ -120,8 +116,8 @@ def intra_class_angles(features: Tensor, target: Tensor, weight: Tensor | None =
 def angle_histogram(angles: Tensor, bins: int = 90) -> AngleHistogram:
     """Return how many angles lie in each of equal bins from 0 to π, closed on the right.
 
-    The edges do not depend on the angles, so that histograms of different epochs can be stacked
-    (AG Fig. 4).
+    The edges do not depend on the angles, so histograms of different epochs can be stacked (AG
+    Fig. 4).
 
     Args:
         angles: in radians, of any shape.
@@ -133,7 +129,7 @@ def angle_histogram(angles: Tensor, bins: int = 90) -> AngleHistogram:
         >>> angle_histogram(torch.tensor([0.0, 0.1, 3.1]), bins=2).counts
         tensor([2, 1])
     """
-    check_tensor("angles", angles)
+    check_floating("angles", angles)
     check_count("bins", bins, 1)
     check_finite("angles", angles)
     values = angles.detach().to(worker(angles.device), torch.float64).flatten()
@@ -145,17 +141,8 @@ def angle_histogram(angles: Tensor, bins: int = 90) -> AngleHistogram:
     return AngleHistogram(counts, edges)
 
 
-def class_centres(features: Tensor, target: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Return each class's mean feature in float64, NaN for one that does not occur, and counts."""
-    x = features.detach().to(worker(features.device), torch.float64)
-    index = target.to(x.device, torch.int64)
-    counts = index.bincount(minlength=num_classes)
-    sums = x.new_zeros(num_classes, x.shape[1]).index_add_(0, index, x)
-    return sums / counts.unsqueeze(1), counts
-
-
 def angles_between(a: Tensor, b: Tensor) -> Tensor:
-    """Return the angle between vectors of float64, pair by pair, precise however small it is."""
+    """Return the angle between pairs of float64 vectors, accurate for angles of any size."""
     a, b = unit(a), unit(b)
     apart, together = (torch.linalg.vector_norm(v, dim=-1) for v in (a - b, a + b))
     return 2 * torch.atan2(apart, together)
@@ -165,7 +152,7 @@ def _mean_apart(vectors: Tensor) -> float:
     """Return the mean angle over all pairs of different rows, NaN if there is none."""
     count = len(vectors)
     rows = unit(vectors)
-    # differences, not products: two vectors that almost agree keep their digits
+    # differences, not products, so that nearly equal vectors lose no digits
     mode = "donot_use_mm_for_euclid_dist"
     apart = torch.cdist(rows, rows, compute_mode=mode)
     together = torch.cdist(rows, -rows, compute_mode=mode)
@@ -178,7 +165,7 @@ def _check(features: Tensor, target: Tensor, weight: Tensor | None) -> None:
     if weight is None:
         check_classes(target, MOST_CLASSES)
         return
-    check_tensor("weight", weight)
+    check_floating("weight", weight)
     if weight.ndim != 2:
         raise ValueError(f"weight must have shape (C, D), but got {tuple(weight.shape)}.")
     check_vectors(features, weight.shape[1])

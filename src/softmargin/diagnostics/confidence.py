@@ -1,4 +1,4 @@
-"""How confidence is spread over samples, and how it grew: GD's Table 1 and Figure 3."""
+"""Confidence over samples and epochs: GD's Table 1 and Figure 3."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.diagnostics._checks import check_confidence, check_same_shape
+from softmargin.diagnostics._tensor_checks import check_confidence, check_same_shape
 from softmargin.functional._checks import check_count
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
@@ -44,8 +44,8 @@ class ConfidenceGroups:
     Attributes:
         curves: each group's mean confidence by epoch, float64 of shape (E, count) or
             (K, E, count); the hardest group comes first.
-        members: the group of each sample, of shape (N,) or (K, N), -1 for one that was not seen
-            in the final epoch and is in none.
+        members: the group of each sample, of shape (N,) or (K, N); -1 if it was not seen in the
+            final epoch and is in no group.
     """
 
     curves: Tensor
@@ -57,14 +57,14 @@ def confidence_groups(
 ) -> ConfidenceGroups:
     """Return equal groups from hard to easy by final confidence: GD's Figure 3 e-h.
 
-    Group sizes differ by one at most. Of equal samples the first one is in the harder group.
+    Group sizes differ by at most one. Of equal samples the first is in the harder group.
 
     Args:
         confidence: probability of each sample's class by epoch, of shape (E, N) or (K, E, N);
             NaN, a sample not seen in an epoch, is left out of that epoch's mean.
         count: number of groups.
-        final: what to order samples by, of shape (N,) or (K, N), where it is known more
-            precisely than the last epoch of ``confidence``.
+        final: what to sort the samples by, of shape (N,) or (K, N), if it is known more precisely
+            than the last epoch of ``confidence``.
 
     Example:
         >>> import torch
@@ -85,7 +85,7 @@ def confidence_groups(
     members = _members(final, count)
     slots = torch.where(members < 0, count, members)
     curves = []
-    for each in confidence.unbind(-2):  # one epoch at a time: all in float64 may be too much
+    for each in confidence.unbind(-2):  # one epoch at a time, since float64 takes memory
         seen = (~each.isnan()).double()
         zeros = seen.new_zeros((*seen.shape[:-1], count + 1))
         total = zeros.scatter_add(-1, slots, each.double().nan_to_num(0.0))
@@ -94,7 +94,7 @@ def confidence_groups(
 
 
 def _members(final: Tensor, count: int) -> Tensor:
-    """Return the group of each sample by its rank, -1 for NaN, which sorts behind all others."""
+    """Return the group of each sample by its rank, -1 for NaN, which is sorted last."""
     order = final.argsort(dim=-1, stable=True)
     seen = (~final.isnan()).sum(-1, keepdim=True)
     ranks = torch.arange(final.shape[-1], device=final.device).expand(final.shape)

@@ -1,4 +1,4 @@
-"""Data maps: what training says about each sample, in a handful of numbers."""
+"""Data maps: a few numbers per sample that summarise its training."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softmargin.diagnostics._checks import check_confidence, check_outcomes
+from softmargin.diagnostics._tensor_checks import check_confidence, check_same_shape
 
 
 @dataclass(frozen=True)
 class DataMap:
     """What training did to each sample; every field has shape (N,), or (K, N) for K models.
 
-    Epochs in which a sample was not seen do not count. For a sample that was never seen the
+    Epochs in which a sample was not seen do not count. For a sample that was never seen, the
     floating-point fields are NaN.
 
     Attributes:
-        confidence: mean over the epochs of the probability of its class, float64.
+        confidence: mean probability of its class over the epochs, float64.
         variability: population standard deviation of the same (Swayamdipta et al., 2020).
         correctness: share of the epochs in which it was classified right.
         aum: area under the margin, the mean over the epochs of z_c - max_{i≠c} z_i (Pleiss et
-            al., 2020). Clearly below 0: probably a wrong label.
+            al., 2020). A value clearly below 0 suggests a wrong label.
         forgetting: how often it was right in one epoch and wrong in the next one in which it was
             seen (Toneva et al., 2019), int64.
-        never_learned: whether it was seen and never right; its ``forgetting`` is 0, though it is
-            as far from unforgettable as can be.
+        never_learned: whether it was seen but never right. Its ``forgetting`` is then 0, although
+            it is far from unforgettable.
     """
 
     confidence: Tensor
@@ -38,9 +38,9 @@ class DataMap:
 
 
 def data_map(confidence: Tensor, correct: Tensor, margin: Tensor) -> DataMap:
-    """Return the data map of what was recorded elsewhere.
+    """Return the data map of confidences and margins that were recorded elsewhere.
 
-    :meth:`ConfidenceRecorder.data_map` gives the same without keeping every epoch's margins.
+    :meth:`ConfidenceRecorder.data_map` returns the same without storing every epoch's margins.
 
     Args:
         confidence: probability of the class, of shape (E, N) or (K, E, N) over E epochs; NaN
@@ -59,7 +59,7 @@ def data_map(confidence: Tensor, correct: Tensor, margin: Tensor) -> DataMap:
         (tensor([1, 0]), tensor([False,  True]))
     """
     check_confidence(confidence, 2)
-    check_outcomes(confidence, correct, margin)
+    _check_outcomes(confidence, correct, margin)
     totals = Totals(confidence[..., 0, :].shape, confidence.device)
     for each in zip(*(x.unbind(-2) for x in (confidence, correct, margin)), strict=True):
         p, right, lead = each
@@ -68,7 +68,7 @@ def data_map(confidence: Tensor, correct: Tensor, margin: Tensor) -> DataMap:
 
 
 class Totals:
-    """Running sums over epochs, from which a data map follows."""
+    """Running sums over epochs, from which the data map is computed."""
 
     FIELDS = ("seen", "mean", "squares", "margin", "right", "forgotten", "was_right")
 
@@ -84,7 +84,7 @@ class Totals:
         self.was_right = zeros(torch.bool)
 
     def add(self, confidence: Tensor, right: Tensor, margin: Tensor) -> None:
-        """Count an epoch: float64 numbers, and a NaN confidence where a sample was not seen."""
+        """Add an epoch in float64; the confidence is NaN if a sample was not seen."""
         seen = ~confidence.isnan()
         self.seen += seen
         away = torch.where(seen, confidence - self.mean, 0.0)
@@ -96,8 +96,8 @@ class Totals:
         self.was_right.copy_(torch.where(seen, right, self.was_right))
 
     def data_map(self) -> DataMap:
-        """Return what follows from the sums."""
-        seen = self.seen.double()  # 0/0 is NaN for what was never seen
+        """Return the data map of the epochs so far."""
+        seen = self.seen.double()  # 0/0 is NaN for a sample that was never seen
         return DataMap(
             confidence=torch.where(self.seen > 0, self.mean, torch.nan),
             variability=(self.squares / seen).sqrt(),
@@ -105,4 +105,19 @@ class Totals:
             aum=self.margin / seen,
             forgetting=self.forgotten.long(),
             never_learned=(self.seen > 0) & (self.right == 0),
+        )
+
+
+def _check_outcomes(confidence: Tensor, correct: Tensor, margin: Tensor) -> None:
+    """Raise unless every sample that was seen is right (1) or wrong (0) and has a margin."""
+    for name, value in (("correct", correct), ("margin", margin)):
+        check_same_shape(name, value, confidence.shape, "confidence's ")
+    seen = ~confidence.isnan()
+    odd = seen & (correct != 0) & (correct != 1)
+    if bool(odd.any()):
+        raise ValueError(f"correct must hold 0 and 1, but got {correct[odd][0].item()}.")
+    if wrong := int((seen & margin.isnan()).sum()):
+        raise ValueError(
+            f"margin must be a number wherever confidence is, but {wrong} of {int(seen.sum())} "
+            "are NaN."
         )

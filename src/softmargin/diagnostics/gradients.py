@@ -1,4 +1,4 @@
-"""How hard samples of each confidence pull on the model, measured (GD Fig. 2)."""
+"""Measured gradients of samples by their confidence (GD Fig. 2)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from softmargin.calibration._samples import worker
-from softmargin.calibration.binning import bin_edges
-from softmargin.diagnostics._checks import check_integers, check_same_shape
+from softmargin.calibration._batch import worker
+from softmargin.calibration.binning import bin_edges, bin_index
+from softmargin.diagnostics._tensor_checks import check_integers, check_same_shape
 from softmargin.functional._checks import check_count
 from softmargin.functional.margins import log_odds
 from softmargin.losses import GradientDecayLoss
@@ -19,14 +19,14 @@ from softmargin.losses import GradientDecayLoss
 
 @dataclass(frozen=True)
 class GradientByConfidence:
-    """Gradients of the target's logit, gathered by confidence; float64, NaN in empty bins.
+    """Gradients of the target's logit by confidence; float64, NaN in empty bins.
 
     Attributes:
         edges: edges of the bins of confidence, of shape (bins + 1,); closed on the right.
         counts: samples per bin, int64 of shape (bins,).
         confidence: mean confidence per bin.
-        magnitude: mean of ∣∂J/∂z_c∣ per bin, as automatic differentiation gives it.
-        theory: mean per bin of G(p; β) of GD eq. 10, where the loss is gradient decay or
+        magnitude: mean of ∣∂J/∂z_c∣ per bin, by automatic differentiation.
+        theory: mean per bin of G(p; β) of GD eq. 10, if the loss is gradient decay or
             cross-entropy without class weights and label smoothing; otherwise None.
     """
 
@@ -40,9 +40,9 @@ class GradientByConfidence:
 def gradient_by_confidence(
     logits: Tensor, target: Tensor, loss: Callable[[Tensor, Tensor], Tensor], bins: int = 20
 ) -> GradientByConfidence:
-    """Return the mean gradient of the target's logit by confidence, each sample's own.
+    """Return the mean gradient of the target's logit, per sample, by confidence.
 
-    What a loss does to a batch, its mean or sum, does not enter. Everything is float64.
+    The reduction of the loss over a batch has no effect. Everything is float64.
 
     Args:
         logits: of shape (N, C).
@@ -79,7 +79,7 @@ def gradient_by_confidence(
         raise ValueError(f"logits must not be NaN, but those of {wrong} samples are.")
     pull = _pulls(logits, target, loss)
     edges = bin_edges(bins, device)
-    place = torch.searchsorted(edges[1:-1], confidence, right=False)
+    place = bin_index(confidence, edges, "right")
     counts = place.bincount(minlength=bins)
 
     def mean(values: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def _pulls(logits: Tensor, target: Tensor, loss: Callable[[Tensor, Tensor], Tens
 
 
 def _theory(logits: Tensor, target: Tensor, loss: object) -> Tensor | None:
-    """Return G of every sample as sigmoid(ξ - log β)/τ, which does not cancel near p = 1."""
+    """Return G of every sample as sigmoid(ξ - log β)/τ, which is accurate near p = 1."""
     if not isinstance(loss, (GradientDecayLoss, nn.CrossEntropyLoss)):
         return None
     if loss.weight is not None or loss.label_smoothing:

@@ -1,4 +1,4 @@
-"""The confidence recorder: what training did to every sample, from the logits it computes."""
+"""The confidence recorder, which follows every sample through training by its logits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softmargin.calibration._samples import worker
-from softmargin.diagnostics._checks import check_index, check_integers
-from softmargin.diagnostics._epoch import COLUMNS, Epoch
-from softmargin.diagnostics._state import check_state
+from softmargin.calibration._batch import worker
+from softmargin.diagnostics._epoch import COLUMNS, Epoch, check_index
+from softmargin.diagnostics._tensor_checks import check_integers
 from softmargin.diagnostics.confidence import (
     ConfidenceGroups,
     confidence_groups,
@@ -21,23 +20,27 @@ from softmargin.diagnostics.confidence import (
 from softmargin.diagnostics.data_maps import DataMap, Totals
 from softmargin.functional._checks import check_count
 
+SIZES = ("num_samples", "models")
+BY_EPOCH = ("confidences", "histograms", "biases")
+HISTOGRAM_BINS = 5
+
 
 class ConfidenceRecorder:
     """Record every sample's confidence, margin and correctness while a model trains.
 
-    It takes the logits that a training step has computed anyway. A sample that is not seen in an
-    epoch has NaN there; of one that is seen twice the last counts.
+    It uses the logits that a training step computes anyway. A sample that is not seen in an epoch
+    is NaN there; if it is seen twice, the last time counts.
 
     For every sample and model it keeps two bytes per epoch, the confidence in float16, and about
-    60 bytes besides: the epoch under way in float32 and running sums in float64. Up to 64 steps
-    wait to be computed together, fewer if they hold more than 65,536 logits (4,194,304 on an
-    accelerator).
+    60 bytes in addition: the current epoch in float32 and running sums in float64. Up to 64 steps
+    are buffered and processed together, fewer if they hold more than 65,536 logits (4,194,304 on
+    an accelerator).
 
     Args:
         num_samples: number of training samples N.
-        models: K where K models are trained at once; None for one model.
-        device: where to keep what is recorded, by default the CPU; logits are computed where they
-            are. Apple's GPUs know no float64, so that theirs go to the CPU.
+        models: K if K models are trained at once; None for one model.
+        device: where to keep the records, by default the CPU; logits are processed on their own
+            device. Apple's GPUs have no float64, so theirs go to the CPU.
 
     Example:
         >>> import torch
@@ -72,17 +75,17 @@ class ConfidenceRecorder:
         self._epoch = Epoch(num_samples, models, self._device)
         self._totals = Totals(shape, self._device)
         self._final = torch.full(shape, torch.nan, dtype=torch.float64, device=self._device)
-        # one tensor per epoch: (K, N) confidences, (K, 5) counts, (K,) means of ρ̂
+        # one tensor per epoch: confidences (K, N), counts (K, 5), means of ρ̂ (K,)
         self._confidences: list[Tensor] = []
         self._histograms: list[Tensor] = []
         self._biases: list[Tensor] = []
 
     def update(self, index: Tensor, logits: Tensor, target: Tensor) -> None:
-        """Take what a step has computed; there is no second forward pass and no gradient.
+        """Record a training step, without a second forward pass and without gradients.
 
         Args:
-            index: the samples' numbers in the data set, of shape (B,), or (K, B) where each model
-                has its own batch. With K models, -1 marks a row that is padding.
+            index: the indices of the samples in the data set, of shape (B,), or (K, B) if each
+                model has its own batch. With K models, -1 marks a padding row.
             logits: of shape (B, C) or (K, B, C), of any floating-point type.
             target: class indices of shape (B,) or (K, B).
         """
@@ -90,11 +93,11 @@ class ConfidenceRecorder:
 
     @torch.no_grad()
     def end_epoch(self) -> None:
-        """Close the epoch.
+        """End the epoch.
 
         Raises:
-            ValueError: if there was no update since the last epoch, or logits were NaN. The epoch
-                then stays open: an update with sound logits of the same samples mends it.
+            ValueError: if there was no update since the last epoch, or if logits were NaN. The
+                epoch then stays open and can be corrected by an update of the same samples.
         """
         self._epoch.settle()
         rows = self._epoch.rows.view(-1, self.num_samples, COLUMNS)
@@ -102,7 +105,7 @@ class ConfidenceRecorder:
         seen = ~right.isnan()
         if not bool(seen.any()):
             raise ValueError("end_epoch needs at least one update since the last epoch, got none.")
-        # not torch.sigmoid, whose last bit depends on where in memory a number stands
+        # not torch.sigmoid, whose last bit depends on the position in memory
         margin, bias = margin.double(), bias.double()
         confidence = (bias - margin).exp_().add_(1.0).reciprocal_()
         if wrong := int((seen & confidence.isnan()).sum()):
@@ -113,15 +116,15 @@ class ConfidenceRecorder:
         self._totals.add(confidence, right == 1, margin)
         self._confidences.append(confidence.half())
         self._histograms.append(confidence_histogram(confidence))
-        # model by model, so that each adds up its samples in the order in which it would alone
+        # model by model, so that the order of summation is that of a single model
         self._biases.append(torch.stack([each.nanmean() for each in bias]))
         self._final.copy_(confidence)
         self._epoch.clear()
 
     def record_pass(self, logits: Tensor, target: Tensor) -> None:
-        """Record a whole pass over the data in its order, such as an evaluation, as an epoch.
+        """Record a whole pass over the data in order, such as an evaluation, as an epoch.
 
-        To record one in batches, call :meth:`update` with the samples' numbers and then
+        To record it in batches, call :meth:`update` with the indices of the samples and then
         :meth:`end_epoch`.
 
         Args:
@@ -161,9 +164,9 @@ class ConfidenceRecorder:
         return self._by_epoch(self._biases, (), torch.float64)
 
     def histogram(self, epoch: int = -1) -> Tensor:
-        """Return GD Table 1's counts in an epoch, of shape (5,) or (K, 5).
+        """Return the counts of GD's Table 1 in an epoch, of shape (5,) or (K, 5).
 
-        They were counted in float64 at the end of the epoch; see :func:`confidence_histogram`.
+        They are counted in float64 at the end of the epoch; see :func:`confidence_histogram`.
         """
         self._need_epoch("histogram")
         if isinstance(epoch, bool) or not isinstance(epoch, int):
@@ -191,23 +194,23 @@ class ConfidenceRecorder:
         return self.confidence[..., chosen.long()].float()
 
     def data_map(self) -> DataMap:
-        """Return what all epochs together say about each sample, see :class:`DataMap`."""
+        """Return a summary of all epochs for each sample, see :class:`DataMap`."""
         self._need_epoch("data_map")
         result = self._totals.data_map()
         return DataMap(**{name: self._of_models(value) for name, value in vars(result).items()})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return copies of everything recorded, also of the epoch under way."""
+        """Return copies of everything recorded, including the current epoch."""
         self._epoch.settle()
         return copy.deepcopy(self._parts())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where a recorder for as many samples and models was.
+        """Restore the state of a recorder with the same number of samples and models.
 
         Raises:
-            ValueError: if this is no such state; then nothing is changed.
+            ValueError: if it is not such a state; then nothing is changed.
         """
-        check_state(state, self._parts())
+        _check_state(state, self._parts())
         self._epoch = Epoch(self.num_samples, self.models, self._device)
         self._epoch.rows.copy_(state["under_way"])
         self._final.copy_(state["final"])
@@ -247,3 +250,56 @@ class ConfidenceRecorder:
         if not parts:
             return self._of_models(torch.empty(models, 0, *shape, dtype=dtype))
         return self._of_models(torch.stack(parts, 1))
+
+
+def _check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless the state is that of a recorder of the same size as ours."""
+    _check_names("state", state, own)
+    ours, theirs = ({name: s[name] for name in SIZES} for s in (own, state))
+    if ours != theirs:
+        raise ValueError(
+            "state must be of a recorder with (num_samples, models) = "
+            f"{tuple(ours.values())}, but got {tuple(theirs.values())}."
+        )
+    for name in ("under_way", "final"):
+        _check_tensor(f"state[{name!r}]", state[name], own[name])
+    _check_names("state['totals']", state["totals"], own["totals"])
+    for name, total in own["totals"].items():
+        _check_tensor(f"state['totals'][{name!r}]", state["totals"][name], total)
+    _check_epochs(state, own["final"])
+
+
+def _check_epochs(state: Mapping[str, Any], final: Tensor) -> None:
+    """Check that every epoch has confidences, counts and a mean bias for every model."""
+    models, lengths = len(final), []
+    likes = final.half(), final.new_zeros(models, HISTOGRAM_BINS).long(), final.new_zeros(models)
+    for name, like in zip(BY_EPOCH, likes, strict=True):
+        if not isinstance(state[name], list):
+            raise ValueError(
+                f"state[{name!r}] must be a list, but got {type(state[name]).__name__}."
+            )
+        lengths.append(len(state[name]))
+        for epoch, value in enumerate(state[name]):
+            _check_tensor(f"state[{name!r}][{epoch}]", value, like)
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            f"state must hold as many {', '.join(BY_EPOCH)} as epochs, but got {lengths}."
+        )
+    for epoch, confidence in enumerate(state["confidences"]):
+        if bool(((confidence < 0) | (confidence > 1)).any()):
+            raise ValueError(f"state['confidences'][{epoch}] must be between 0 and 1, but is not.")
+
+
+def _check_names(name: str, value: Any, wanted: Mapping[str, Any]) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a dict, but got {type(value).__name__}.")
+    if missing := [key for key in wanted if key not in value]:
+        raise ValueError(f"{name} must hold {', '.join(wanted)}, but {missing[0]!r} is missing.")
+
+
+def _check_tensor(name: str, value: Any, like: Tensor) -> None:
+    wanted = f"a tensor of {like.dtype} and shape {tuple(like.shape)}"
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be {wanted}, but got {type(value).__name__}.")
+    if value.dtype != like.dtype or value.shape != like.shape:
+        raise ValueError(f"{name} must be {wanted}, but got {value.dtype}, {tuple(value.shape)}.")

@@ -27,13 +27,13 @@ from softmargin.report.page import (
 TITLES = {"given": "as given", "temperature": "temperature scaling", "vector": "vector scaling"}
 TONES: dict[str, Tone] = {"given": INK, "temperature": BLUES[0], "vector": GREEN}
 LEAD = (
-    "How sure the predictions are, against how often they are right. Every number after scaling "
-    "comes from calibrators that never saw the row they scale."
+    "How confident the predictions are, and how often they are right. Every number after scaling "
+    "comes from calibrators that were fitted without the rows they scale."
 )
 BIAS = (
-    "ECE and MCE are biased upwards: noise in the bins looks like miscalibration, the more so with "
-    "few predictions per bin. Their intervals hold the error that endless data would show, so that "
-    "they reach further down than up; the debiased error corrects for the noise."
+    "ECE and MCE are biased upwards: noise in the bins looks like miscalibration, especially with "
+    "few predictions per bin. Their intervals cover the error that infinite data would show, so "
+    "they reach further down than up. The debiased error corrects for the noise."
 )
 
 
@@ -43,11 +43,11 @@ def results(audit: Audit) -> dict[str, CalibrationResult]:
 
 
 def verdict(result: CalibrationResult) -> str:
-    """Return in one sentence whether predictions are too sure or not sure enough."""
+    """Return one sentence on whether predictions are over- or under-confident."""
     low, high = result.intervals.get("overconfidence", (math.nan, math.nan))
     gap = result.overconfidence
     direction = "Over" if gap > 0 else "Under"
-    if gap < 0:  # "under-confident by" counts the other way
+    if gap < 0:  # "under-confident by" has the opposite sign
         low, high = -high, -low
     sentence = (
         f"{direction}-confident by {_shown(abs(gap), low, high, True)}: mean confidence "
@@ -87,7 +87,7 @@ def _shown(value: float, low: float | None, high: float | None, percent: bool) -
 
 
 def legend(audit: Audit) -> str:
-    """Return what the brackets and the columns of the table are."""
+    """Return an explanation of the brackets and columns of the table."""
     sentence = f"In brackets: {100 * (audit.given.confidence_level or 0):g} % intervals."
     if audit.scaled:
         sentence += f" Scaled columns: {audit.folds} held-out folds."
@@ -95,7 +95,7 @@ def legend(audit: Audit) -> str:
 
 
 def describe(calibrator: Calibrator) -> str:
-    """Return what a calibrator does, in a few words."""
+    """Return a calibrator's numbers in a few words."""
     if isinstance(calibrator, TemperatureScaling):
         return f"T = {calibrator.temperature.item():.6g}"
     return f"{calibrator.num_classes} scales and biases"
