@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,9 +66,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
         return Outcome(Verdict("shown", f"{len(finished)} cells."), [table])
 
     experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
-    known = {**registry.experiments(), experiment.id: experiment}
-    for place in ("registry.experiments", "verifying.experiments"):
-        monkeypatch.setattr(f"softmargin.papers.{place}", lambda: known)
+    module = SimpleNamespace(EXPERIMENTS=(experiment,))
+    monkeypatch.setitem(sys.modules, "softmargin.papers.made_up", module)
+    monkeypatch.setitem(registry.HOMES, "made_up", experiment.id)
     return experiment
 
 
