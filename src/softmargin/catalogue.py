@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from softmargin._text import printable
+from softmargin._text import nearest, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,10 +152,9 @@ def find(name: str) -> Entry:
     for candidate, entry in known.items():
         if name.lower() == candidate.lower():
             return entry
-    close = get_close_matches(name.lower(), [k.lower() for k in known], n=3, cutoff=0.4)
-    nearest = [k for k in known if k.lower() in close] or list(known)
+    close = nearest(name, known, cutoff=0.4) or list(known)
     raise ValueError(
-        f"NAME must be a loss or head such as {', '.join(nearest)}, but got '{printable(name)}'."
+        f"NAME must be a loss or head such as {', '.join(close)}, but got '{printable(name)}'."
     )
 
 
@@ -183,7 +181,7 @@ def _find_part(
     wanted = _letters(name).removesuffix(suffix.lower())
     if wanted in known:
         return known[wanted]
-    close = get_close_matches(wanted, known, n=3, cutoff=0.5) or list(known)
+    close = nearest(wanted, known) or list(known)
     raise ValueError(f"{what} must be a name such as {', '.join(close)}, but got {name!r}.")
 
 
