@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softmargin import _plain_checks
-from softmargin._plain_checks import LARGE
+from softmargin._plain_checks import LARGE as LARGE
 from softmargin._plain_checks import check_choice as check_choice  # with "as": for others, too
 from softmargin._plain_checks import check_count as check_count
 from softmargin._plain_checks import check_flag as check_flag

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from torch import nn
 
+from softmargin._docs import document_arguments
 from softmargin.functional._checks import check_number
+from softmargin.schedules.base import SCHEDULE_ARGUMENTS
 from softmargin.schedules.curves import InversePower, Piecewise
 
 
+@document_arguments(SCHEDULE_ARGUMENTS, head="a head with an ``anneal`` attribute.")
 def l_softmax_annealing(
     head: nn.Module,
     *,
@@ -19,8 +22,6 @@ def l_softmax_annealing(
     """Return the annealing of L-Softmax's λ with its authors' numbers, stepped per iteration.
 
     The head starts almost without margin and reaches a tenth of its λ after 2700 iterations.
-
-    ``head`` has an attribute ``anneal``; the other arguments are those of :class:`InversePower`.
 
     Example:
         >>> import torch
@@ -34,6 +35,7 @@ def l_softmax_annealing(
     return InversePower(head, "anneal", base, gamma, power, floor)
 
 
+@document_arguments(SCHEDULE_ARGUMENTS, head="a head with an ``anneal`` attribute.")
 def a_softmax_annealing(
     head: nn.Module,
     *,
@@ -45,8 +47,6 @@ def a_softmax_annealing(
     """Return the annealing of A-Softmax's λ with SphereFace's numbers, stepped per iteration.
 
     λ reaches its floor of 5 after 1659 iterations and stays there.
-
-    ``head`` has an attribute ``anneal``; the other arguments are those of :class:`InversePower`.
 
     Example:
         >>> import torch

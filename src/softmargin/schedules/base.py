@@ -16,6 +16,19 @@ from softmargin.functional._checks import check_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# the arguments that most schedules have
+SCHEDULE_ARGUMENTS = {
+    "module": "the loss or head.",
+    "name": "its attribute.",
+    "start": "value at step 0.",
+    "end": "value from step ``steps`` on.",
+    "steps": "T, at least 1.",
+    "base": "value at step 0.",
+    "gamma": "γ, above 0.",
+    "power": "above 0.",
+    "floor": "the smallest value.",
+}
+
 # numbers that say what a module is, not how it is set
 STRUCTURE = {"ignore_index", "in_features", "num_classes", "out_features"}
 
@@ -169,7 +182,6 @@ class Schedules:
     """
 
     def __init__(self, schedules: Iterable[Schedule]) -> None:
-        """Keep the schedules; see the class."""
         try:
             self._schedules = list(schedules)
         except TypeError:

@@ -11,17 +11,14 @@ from typing import Any, cast
 import numpy as np
 from torch import Tensor, nn
 
+from softmargin._docs import document_arguments
 from softmargin.functional._checks import check_flag, check_number
-from softmargin.schedules.base import Schedule
+from softmargin.schedules.base import SCHEDULE_ARGUMENTS, Schedule
 
 
+@document_arguments(SCHEDULE_ARGUMENTS, value="the value.")
 class Constant(Schedule):
     """The same value at every step.
-
-    Args:
-        module: the loss or head.
-        name: its attribute.
-        value: the value.
 
     Example:
         >>> from softmargin import FocalLoss
@@ -31,7 +28,6 @@ class Constant(Schedule):
     """
 
     def __init__(self, module: nn.Module, name: str, value: float) -> None:
-        """Keep the value and set the attribute; see the class."""
         self.constant = _as_number("value", value)
         super().__init__(module, name, (self.constant,))
 
@@ -51,7 +47,6 @@ class _Ramp(Schedule):
     def __init__(
         self, module: nn.Module, name: str, start: float, end: float, steps: float
     ) -> None:
-        """Keep start, end and steps and set the attribute; see the class."""
         self.start, self.end = _as_number("start", start), _as_number("end", end)
         self.steps = _as_number("steps", steps)
         check_number("steps", self.steps, above=1, inclusive=True)
@@ -75,17 +70,11 @@ class _Ramp(Schedule):
         return self.steps
 
 
+@document_arguments(SCHEDULE_ARGUMENTS)
 class Linear(_Ramp):
     r"""On a straight line from start to end, then constant (GD eq. 24).
 
     .. math:: v_t = v_\mathrm{start} + (v_\mathrm{end} - v_\mathrm{start}) \cdot t / T
-
-    Args:
-        module: the loss or head.
-        name: its attribute.
-        start: value at step 0.
-        end: value from step ``steps`` on.
-        steps: T, at least 1.
 
     Example:
         >>> from softmargin import GradientDecayLoss
@@ -103,12 +92,13 @@ class Linear(_Ramp):
         return self.start + (self.end - self.start) * share
 
 
+@document_arguments(SCHEDULE_ARGUMENTS)
 class Geometric(_Ramp):
     r"""From start to end by a constant factor per step: linear in the margin -log β.
 
     .. math:: v_t = v_\mathrm{start} \, (v_\mathrm{end} / v_\mathrm{start})^{t / T}
 
-    Arguments as in :class:`Linear`; start and end are above 0.
+    Both ends are above 0.
 
     Example:
         >>> from softmargin import GradientDecayLoss
@@ -121,7 +111,6 @@ class Geometric(_Ramp):
     def __init__(
         self, module: nn.Module, name: str, start: float, end: float, steps: float
     ) -> None:
-        """Keep start, end and steps and set the attribute; see the class."""
         for argument, value in (("start", start), ("end", end)):
             check_number(argument, _as_number(argument, value))
         super().__init__(module, name, start, end, steps)
@@ -130,13 +119,12 @@ class Geometric(_Ramp):
         return math.exp((1 - share) * math.log(self.start) + share * math.log(self.end))
 
 
+@document_arguments(SCHEDULE_ARGUMENTS)
 class Cosine(_Ramp):
     r"""From start to end along half a cosine, slow at both ends, then constant.
 
     .. math:: v_t = v_\mathrm{start} +
               (v_\mathrm{end} - v_\mathrm{start}) \cdot (1 - \cos(\pi t / T)) / 2
-
-    Arguments as in :class:`Linear`.
 
     Example:
         >>> from softmargin import RegularizedSoftmaxLoss
@@ -150,16 +138,15 @@ class Cosine(_Ramp):
         return self.start + (self.end - self.start) * (1 - math.cos(math.pi * share)) / 2
 
 
+@document_arguments(
+    SCHEDULE_ARGUMENTS,
+    points="(step, value) pairs, by increasing step.",
+    interpolate="whether to join the points by straight lines.",
+)
 class Piecewise(Schedule):
     """Given values at given steps, each kept until the next one, or joined by lines.
 
     Before the first point and after the last the value is that of the point.
-
-    Args:
-        module: the loss or head.
-        name: its attribute.
-        points: (step, value) pairs, by increasing step.
-        interpolate: whether to join the points by straight lines.
 
     Example:
         >>> from softmargin import GradientDecayLoss
@@ -177,7 +164,6 @@ class Piecewise(Schedule):
         *,
         interpolate: bool = False,
     ) -> None:
-        """Keep the points and set the attribute; see the class."""
         self.points = _as_points(points)
         check_flag("interpolate", interpolate)
         self.interpolate = interpolate
@@ -201,18 +187,11 @@ class Piecewise(Schedule):
         return max(self.points[-1][0], 1.0)
 
 
+@document_arguments(SCHEDULE_ARGUMENTS)
 class InversePower(Schedule):
     r"""Decay by an inverse power of the step, down to a floor: the annealing of L-Softmax.
 
     .. math:: v_t = \max(\mathrm{floor}, \mathrm{base} \cdot (1 + \gamma t)^{-\mathrm{power}})
-
-    Args:
-        module: the loss or head.
-        name: its attribute.
-        base: value at step 0.
-        gamma: γ, above 0.
-        power: above 0.
-        floor: the smallest value.
 
     Example:
         >>> from softmargin import RegularizedSoftmaxLoss
@@ -231,7 +210,6 @@ class InversePower(Schedule):
         power: float = 1.0,
         floor: float = 0.0,
     ) -> None:
-        """Keep the numbers and set the attribute; see the class."""
         self.base, self.gamma, self.power = _as_number("base", base), gamma, power
         self.floor = _as_number("floor", floor)
         check_number("gamma", gamma)

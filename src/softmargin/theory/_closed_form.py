@@ -26,8 +26,7 @@ BOUND_INCLUDED = ("num_classes", "x")
 
 # what an argument is, by its name, in the docstrings that do not say it themselves
 ARGUMENTS = {
-    "logits": "scores of shape (C), (N, C) or (N, C, d1, ...).",
-    "target": "class indices of shape (), (N) or (N, d1, ...).",
+    **margins.MARGIN_ARGUMENTS,
     "p": "the target's probability, from 0 to 1.",
     "beta": "gradient decay factor above 0.",
     "p_max": "end of the range of confidence, from 0 to 1.",
