@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from softmargin._table import markdown_table
 from softmargin._text import nearest, printable
 
 if TYPE_CHECKING:
@@ -213,12 +214,9 @@ def as_markdown() -> str:
     """Return the catalogue as a page of the documentation."""
     parts = ["# Catalogue", "", *NOTATION.splitlines(), ""]
     for title, entries in SECTIONS.items():
-        parts += [f"## {title}", "", "| class | formula | as β | arguments | paper |"]
-        parts.append("| --- | --- | --- | --- | --- |")
-        for e in entries:
-            cells: list[Any] = [f"`{e.name}`", e.formula, e.beta, f"`{e.arguments}`", e.paper]
-            parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-        parts.append("")
+        rows = [[f"`{e.name}`", e.formula, e.beta, f"`{e.arguments}`", e.paper] for e in entries]
+        table = markdown_table(["class", "formula", "as β", "arguments", "paper"], rows)
+        parts += [f"## {title}", "", table, ""]
     parts += ["Papers: " + "; ".join(f"{s}: {f}" for s, f in PAPERS.items()) + ".", ""]
     parts += ["This page is written by `python -m softmargin.catalogue`.", ""]
     return "\n".join(parts)
