@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: setup demo test lint types bench clean
+.PHONY: setup demo check test fast lint types imports bench clean
 
 setup: $(READY)
 
@@ -17,8 +18,14 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/softmargin demo
 
+# before every commit: two minutes on two cores
+check: lint types imports fast
+
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+fast: $(READY)
+	$(PYTEST) -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -27,8 +34,11 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+imports: $(READY)
+	$(BIN)/lint-imports --no-logo
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis softmargin-demo
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo

@@ -11,7 +11,14 @@ TYPE_CHECKING = False  # without an import: the command line answers ctrl-C only
 if TYPE_CHECKING:
     from typing import Any
 
+    from softmargin import calibration as calibration  # with "as": attributes, not in __all__
+    from softmargin import center as center
+    from softmargin import data as data
+    from softmargin import diagnostics as diagnostics
     from softmargin import functional, heads, schedules, theory
+    from softmargin import losses as losses
+    from softmargin import models as models
+    from softmargin import training as training
     from softmargin.center import CenterLoss
     from softmargin.losses import (
         FocalLoss,
@@ -42,7 +49,19 @@ __all__ = [
     "theory",
 ]
 
-_MODULES = ("center", "functional", "heads", "losses", "schedules", "theory")
+_MODULES = (
+    "calibration",
+    "center",
+    "data",
+    "diagnostics",
+    "functional",
+    "heads",
+    "losses",
+    "models",
+    "schedules",
+    "theory",
+    "training",
+)
 
 
 def __getattr__(name: str) -> Any:

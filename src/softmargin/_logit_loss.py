@@ -9,6 +9,13 @@ from torch import Tensor
 
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.functional import _checks as checks
+from softmargin.functional._criterion import LOSS_ARGUMENTS
+
+# the arguments that all criteria have
+CRITERION_ARGUMENTS = {
+    **LOSS_ARGUMENTS,
+    "tau": "temperature above 0; kept in ``state_dict``, may be set at any time.",
+}
 
 
 class LogitLoss(ModuleWithSettings):

@@ -89,7 +89,6 @@ class CenterLoss(ModuleWithSettings):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Check and keep the arguments, and make the centers; see the class."""
         super().__init__()
         for name, value in (("in_features", in_features), ("num_classes", num_classes)):
             if (

@@ -7,11 +7,26 @@ import math
 from torch import Tensor
 
 from softmargin import functional
+from softmargin._docs import document_arguments
+from softmargin._logit_loss import CRITERION_ARGUMENTS
 from softmargin._logit_loss import LogitLoss as LogitLoss
 from softmargin._settings import Setting
 from softmargin.functional import _checks as checks
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS,
+    beta=(
+        "gradient decay factor above 0: a number, or one value per class as a tensor of "
+        "shape (C,). Kept in ``state_dict``, may be set at any time."
+    ),
+    learn_beta="whether to learn β, by its logarithm: the parameter ``log_beta``.",
+    floored="whether to subtract log β, so that the minimum is 0.",
+    compensate=(
+        "whether to scale the loss of every batch so that its mean gradient is that of β "
+        "= 1: with a large β a model then does not under-train."
+    ),
+)
 class GradientDecayLoss(LogitLoss):
     r"""Softmax loss whose gradient fades with confidence at a rate set by β.
 
@@ -21,19 +36,6 @@ class GradientDecayLoss(LogitLoss):
     β = 1 is ``nn.CrossEntropyLoss``. Small β is a large margin -log β: fast convergence, easy
     samples first, over-confidence. Large β keeps samples together and the model calibrated. For
     β < 1 the loss goes down to log β, below 0; ``floored=True`` moves the minimum to 0.
-
-    Args:
-        beta: gradient decay factor above 0: a number, or one value per class as a tensor of shape
-            (C,). Kept in ``state_dict``, may be set at any time.
-        tau: temperature above 0; kept in ``state_dict``, may be set at any time.
-        learn_beta: whether to learn β, by its logarithm: the parameter ``log_beta``.
-        floored: whether to subtract log β, so that the minimum is 0.
-        compensate: whether to scale the loss of every batch so that its mean gradient is that of
-            β = 1: with a large β a model then does not under-train.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Shape:
         - input: (C), (N, C) or (N, C, d1, ...).
@@ -69,23 +71,18 @@ class GradientDecayLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         own = {"beta": beta, "tau": tau, "floored": floored, "compensate": compensate}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing, learn_beta)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS,
+    margin="m, a finite number; kept in ``state_dict``, may be set at any time.",
+)
 class SoftMarginSoftmaxLoss(LogitLoss):
     r"""Cross-entropy with the target's logit lowered by a margin, softplus(ξ + m) (M-Softmax).
 
     The same as ``GradientDecayLoss(beta=exp(-margin), floored=True)``.
-
-    Args:
-        margin: m, a finite number; kept in ``state_dict``, may be set at any time.
-        tau: temperature above 0.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -109,23 +106,17 @@ class SoftMarginSoftmaxLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         own = {"margin": margin, "tau": tau}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS, rho="ρ, a finite number; kept in ``state_dict``, may be set at any time."
+)
 class ModifiedSoftmaxLoss(LogitLoss):
     r"""Softmax loss with the hinge loss's bias, softplus(ξ + ρ) with ρ = 1 (LM eq. 15).
 
     The same as ``GradientDecayLoss(beta=exp(-rho), floored=True)``.
-
-    Args:
-        rho: ρ, a finite number; kept in ``state_dict``, may be set at any time.
-        tau: temperature above 0.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -149,27 +140,24 @@ class ModifiedSoftmaxLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         own = {"rho": rho, "tau": tau}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS,
+    lam="λ of at least 0; kept in ``state_dict``, may be set at any time.",
+    divergence=(
+        '``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``, see '
+        ":func:`softmargin.functional.logit_divergence`."
+    ),
+    beta="gradient decay factor as in :class:`GradientDecayLoss`; 1 is the paper's loss.",
+    learn_beta="whether to learn β, by its logarithm: the parameter ``log_beta``.",
+)
 class RegularizedSoftmaxLoss(LogitLoss):
     r"""Softmax loss plus λ times a divergence that levels the non-target logits (LM eq. 11).
 
     .. math:: \log(\beta + e^{\xi}) + \lambda D
-
-    Args:
-        lam: λ of at least 0; kept in ``state_dict``, may be set at any time.
-        divergence: ``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``, see
-            :func:`softmargin.functional.logit_divergence`.
-        beta: gradient decay factor as in :class:`GradientDecayLoss`; 1 is the paper's loss.
-        tau: temperature above 0.
-        learn_beta: whether to learn β, by its logarithm: the parameter ``log_beta``.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -197,23 +185,18 @@ class RegularizedSoftmaxLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         checks.check_choice("divergence", divergence, checks.DIVERGENCES)
         own = {"lam": lam, "divergence": divergence, "beta": beta, "tau": tau}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing, learn_beta)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS, margin="m of at least 0; kept in ``state_dict``, may be set at any time."
+)
 class MeanHingeLoss(LogitLoss):
     r"""Hinge loss averaged over the other classes (LM eq. 14).
 
     .. math:: \frac{1}{C-1} \sum_{i \ne c} \max(0, z_i - z_c + m)
-
-    Args:
-        margin: m of at least 0; kept in ``state_dict``, may be set at any time.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -235,21 +218,16 @@ class MeanHingeLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         super().__init__({"margin": margin}, weight, ignore_index, reduction, label_smoothing)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS, margin="m of at least 0; kept in ``state_dict``, may be set at any time."
+)
 class MaxHingeLoss(LogitLoss):
     r"""Hinge loss against the best other class only (Crammer and Singer, 2001).
 
     .. math:: \max(0, \max_{i \ne c} z_i - z_c + m)
-
-    Args:
-        margin: m of at least 0; kept in ``state_dict``, may be set at any time.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -271,22 +249,16 @@ class MaxHingeLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         super().__init__({"margin": margin}, weight, ignore_index, reduction, label_smoothing)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS, rho="ρ, a finite number; kept in ``state_dict``, may be set at any time."
+)
 class HardBiasSoftmaxLoss(LogitLoss):
     r"""Softplus of the hard margin with a constant bias (LM section 3), kept for comparison.
 
     .. math:: \log(1 + e^{h + \rho}), \quad h = (\max_{i \ne c} z_i - z_c) / \tau
-
-    Args:
-        rho: ρ, a finite number; kept in ``state_dict``, may be set at any time.
-        tau: temperature above 0.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -310,21 +282,17 @@ class HardBiasSoftmaxLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         own = {"rho": rho, "tau": tau}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing)
 
 
+@document_arguments(
+    CRITERION_ARGUMENTS,
+    gamma="γ of at least 0; kept in ``state_dict``, may be set at any time.",
+    weight="one weight per class, of shape (C,); the usual α.",
+)
 class FocalLoss(LogitLoss):
     r"""Cross-entropy weighted by (1 - p)^γ (Lin et al., 2017), the peer that users know.
-
-    Args:
-        gamma: γ of at least 0; kept in ``state_dict``, may be set at any time.
-        tau: temperature above 0.
-        weight: one weight per class, of shape (C,); the usual α.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
 
     Example:
         >>> import torch
@@ -348,6 +316,5 @@ class FocalLoss(LogitLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Keep the arguments; see the class."""
         own = {"gamma": gamma, "tau": tau}
         super().__init__(own, weight, ignore_index, reduction, label_smoothing)

@@ -160,13 +160,10 @@ def callees():
                 yield f"{module.__name__.removeprefix('softmargin.')}.{name}", each
 
     drawing = ("_diagram", "calibration.confidence_histogram", "plot_")
-    for module in (functional, calibration, diagnostics):
+    for module in (functional, calibration, diagnostics, theory):
         for name, each in public(module, inspect.isfunction):
             if not any(part in name for part in drawing):
                 add(name, lambda each=each: each)
-    for name, each in public(theory, inspect.isfunction):
-        if each.__module__ == "softmargin.theory" and not name.endswith("closed_form"):
-            add(name, lambda each=each: each)
     for name, each in public(losses, inspect.isclass):
         if issubclass(each, losses.LogitLoss) and each is not losses.LogitLoss:
             made = arguments_of(name, each)

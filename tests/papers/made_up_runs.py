@@ -58,12 +58,16 @@ EXPERIMENT = Experiment(ID, "draws", "GD", "Table 99", "none", cells, conclude)
 OTHER = replace(EXPERIMENT, id=OTHER_ID)  # of the same cells
 
 
+def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment) -> None:
+    """Add a module of experiments to the registry."""
+    module = SimpleNamespace(EXPERIMENTS=experiments)
+    monkeypatch.setitem(sys.modules, "softmargin.papers.made_up", module)
+    monkeypatch.setattr(core, "MODULES", (*core.MODULES, "made_up"))
+
+
 def add(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all commands know the experiments; drawing charts takes no time."""
-    known = {**core.experiments(), ID: EXPERIMENT, OTHER_ID: OTHER}
-    for place in ("core", "verifying"):
-        monkeypatch.setattr(f"softmargin.papers.{place}.experiments", lambda: known)
-    monkeypatch.setattr("softmargin.report.results.experiments", lambda: known)
+    register(monkeypatch, EXPERIMENT, OTHER)
     monkeypatch.setattr("softmargin.papers.write.standalone_svg", lambda chart: repr(chart))
 
 

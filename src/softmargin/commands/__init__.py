@@ -1,6 +1,6 @@
 """The subcommands of ``softmargin``, one module each."""
 
-from softmargin.commands import calibrate, data, demo, losses, reproduce, train
+from softmargin.commands import calibrate, completion, data, demo, losses, reproduce, train
 from softmargin.commands.common import Command
 
 COMMANDS: dict[str, Command] = {
@@ -11,4 +11,5 @@ COMMANDS: dict[str, Command] = {
     "data": data.COMMAND,
     "losses": losses.COMMAND,
     "reproduce": reproduce.COMMAND,
+    "completion": completion.COMMAND,
 }

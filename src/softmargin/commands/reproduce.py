@@ -16,6 +16,7 @@ from softmargin.commands.common import (
     check_out,
     print_table,
     progress,
+    quoted,
     require_lab,
     writing_to,
 )
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int | None:
     """Run one action."""
+    _check_arguments(options)
     require_lab()
     if options.action in ("run", "status") and options.out is None:
         from softmargin.papers.core import usual_folder
@@ -46,6 +48,25 @@ def run(options: argparse.Namespace) -> int | None:
     actions = {"list": _list, "plan": plan, "run": _run, "status": _status, "report": write_report}
     actions[options.action](options)
     return None
+
+
+def _check_arguments(options: argparse.Namespace) -> None:
+    """Refuse what can be known to be wrong before PyTorch is imported, which takes a while."""
+    from softmargin.papers.core import find_all
+    from softmargin.papers.selecting import parse_only
+
+    try:
+        if options.action in ("plan", "run"):
+            find_all(options.ids)
+        if getattr(options, "only", None) is not None:
+            parse_only(options.only)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if options.action in ("report", "verify") and not any(options.out.glob("*/numbers.json")):
+        raise UsageError(
+            "argument --out: must be a folder with results, as softmargin reproduce run writes "
+            f"them, but {quoted(str(options.out))} has none."
+        )
 
 
 def _list(options: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softmargin.commands.common import (
     Command,
@@ -23,6 +23,9 @@ from softmargin.commands.common import (
     seed,
     writing_to,
 )
+
+if TYPE_CHECKING:
+    from softmargin.training import TrainingConfig
 
 TRAIN = """\
 Train one model. The folder --out keeps everything: configuration, metrics by epoch,
@@ -77,9 +80,7 @@ SHOWN = ("accuracy", "top_k_accuracy", "nll", "brier", "ece", "mce", "mean_confi
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``softmargin train``."""
-    from softmargin.commands.common import folder as path
-
-    parser.add_argument("--out", type=path, required=True, metavar="DIR", help="the run's folder")
+    parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="the run's folder")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with options")
     for title, options in GROUPS.items():
         group = parser.add_argument_group(title)
@@ -114,7 +115,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def configuration(options: argparse.Namespace) -> Any:
+def configuration(options: argparse.Namespace) -> TrainingConfig:
     """Return the configuration of the options and the YAML file, the options first."""
     from softmargin.training import TrainingConfig
 
@@ -135,6 +136,25 @@ def configuration(options: argparse.Namespace) -> Any:
     if options.schedule:
         values["schedules"] = options.schedule
     return TrainingConfig.from_dict(values)
+
+
+def check_names(config: TrainingConfig) -> None:
+    """Refuse names that do not exist before PyTorch is imported, which takes a while."""
+    from softmargin import catalogue, models
+    from softmargin.data.registry import entry_of
+    from softmargin.training.config import naming
+    from softmargin.training.rates import learning_rate
+
+    with naming("data"):
+        entry_of(config.data, "data")
+    with naming("model"):
+        models.find(config.model, "model")
+    with naming("head"):
+        catalogue.find_head(config.head)
+    with naming("loss"):
+        catalogue.find_loss(config.loss)
+    with naming("lr_schedule"):
+        learning_rate(config.lr_schedule, config.lr, total=1)
 
 
 def _yaml(path: Path) -> dict[str, Any]:
@@ -173,11 +193,12 @@ def run(options: argparse.Namespace) -> None:
     """Train, show progress, print the table of results."""
     check_out(options.out)
     require_lab()
-    from softmargin.training import train
-    from softmargin.training.folder import RunFolder
-
     with mistakes(options):
         config = configuration(options)
+        check_names(config)
+
+        from softmargin.training import RunFolder, train  # and PyTorch with them
+
         finished = RunFolder(options.out).result() is not None
         with shown_progress(config.epochs) as tell:
             result = train(
@@ -204,6 +225,8 @@ def declare_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score stored logits and print the metrics."""
+    if not (options.run / "predictions.npz").exists():
+        raise UsageError(f"RUN must be the folder of a finished run, but got {str(options.run)!r}.")
     require_lab()
     import torch
 

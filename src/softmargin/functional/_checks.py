@@ -13,15 +13,20 @@ import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
+from softmargin import _plain_checks
+from softmargin._plain_checks import LARGE as LARGE
+from softmargin._plain_checks import check_choice as check_choice  # with "as": for others, too
+from softmargin._plain_checks import check_count as check_count
+from softmargin._plain_checks import check_flag as check_flag
+
 REDUCTIONS = ("none", "mean", "sum")
 ROUNDING = 1e-3  # what mixing targets in half precision, or a numerical derivative, may take away
-LARGE = 2**63  # whole numbers from here on do not fit into a tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 DIVERGENCES = ("symmetric", "uniform_to_logits", "logits_to_uniform")
@@ -71,13 +76,6 @@ def known_within(tensor: Tensor, low: float, high: float) -> bool:
     return extremes is not None and low < extremes[0] and extremes[1] < high
 
 
-def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless ``value`` is one of ``allowed``."""
-    allowed = tuple(allowed)
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, but got {value!r}.")
-
-
 def check_number(
     name: str,
     value: float,
@@ -87,21 +85,8 @@ def check_number(
     below: float = math.inf,
 ) -> None:
     """Raise unless ``value`` is a finite number above (or at) one bound and below the other."""
-    if torch.compiler.is_compiling():  # the number may be symbolic: do not guard on its value
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number or a tensor, but got {value!r}.")
-    if isinstance(value, int) and abs(value) >= LARGE:
-        raise ValueError(f"{name} must be given as a float if it is so large, but got {value}.")
-    good = value < below and (value >= above if inclusive else value > above)
-    if not (math.isfinite(value) and good):
-        bounds = []
-        if above != -math.inf:
-            bounds.append(f"{'of at least' if inclusive else 'above'} {above:g}")
-        if below != math.inf:
-            bounds.append(f"below {below:g}")
-        allowed = " ".join(["a finite number", " and ".join(bounds)]).strip()
-        raise ValueError(f"{name} must be {allowed}, but got {value}.")
+    if not torch.compiler.is_compiling():  # else it may be symbolic: do not guard on its value
+        _plain_checks.check_number(name, value, above=above, inclusive=inclusive, below=below)
 
 
 def check_setting(
@@ -228,19 +213,3 @@ def check_ignore_index(value: Any) -> None:
         good = False
     if not good:
         raise TypeError(f"ignore_index must be a whole number of 64 bits, but got {value!r}.")
-
-
-def check_flag(name: str, value: bool) -> None:
-    """Raise ``TypeError`` unless ``value`` is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, but got {value!r}.")
-
-
-def check_count(name: str, value: int, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, but got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, but got {value}.")
-    if value >= LARGE:
-        raise ValueError(f"{name} must be a number that memory can hold, but got {value}.")

@@ -15,7 +15,21 @@ import torch
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional.margins import HALF, at_least_float32, broadcast_along, tempered
+from softmargin.functional.margins import HALF, apply_temperature, at_least_float32, broadcast_along
+
+# the arguments that all losses have
+LOSS_ARGUMENTS = {
+    "input": "logits of shape (C), (N, C) or (N, C, d1, ...).",
+    "target": (
+        "class indices of shape (), (N) or (N, d1, ...), or class probabilities of the "
+        r"input's shape, for which the loss is :math:`\sum_c y_c J_c`."
+    ),
+    "tau": "temperature above 0, a number or a 0-d tensor.",
+    "weight": "one weight per class, of shape (C,).",
+    "ignore_index": "a target value that contributes nothing.",
+    "reduction": '``"none"``, ``"mean"`` or ``"sum"``.',
+    "label_smoothing": "share of the target spread over all classes, from 0 to 1.",
+}
 
 OfTarget = Callable[[Tensor, Tensor, int], Tensor]
 """(logits, index that keeps the class dimension, class dimension) -> one value per sample."""
@@ -44,7 +58,7 @@ def criterion(
     checks.check_setting("tau", tau)
     if weight is not None:
         checks.check_weight(weight, input.shape[dim])
-    logits = tempered(input, tau, dim)
+    logits = apply_temperature(input, tau, dim)
     if target.is_floating_point() or label_smoothing > 0:
         logits = at_least_float32(logits)  # used several times: round the sum of the gradients
     if target.is_floating_point():

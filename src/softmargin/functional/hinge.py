@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import criterion
+from softmargin.functional._criterion import LOSS_ARGUMENTS, criterion
 from softmargin.functional.margins import (
     at_least_float32,
     at_target,
@@ -19,6 +20,7 @@ from softmargin.functional.margins import (
 )
 
 
+@document_arguments(LOSS_ARGUMENTS, margin="m of at least 0, a number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def mean_hinge_loss(
     input: Tensor,
@@ -34,15 +36,6 @@ def mean_hinge_loss(
     .. math:: \frac{1}{C-1} \sum_{i \ne c} \max(0, z_i - z_c + m)
 
     ``F.multi_margin_loss`` is the same sum divided by C.
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        margin: m of at least 0, a number or a 0-d tensor.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch
@@ -75,6 +68,7 @@ def mean_hinge_loss(
     )
 
 
+@document_arguments(LOSS_ARGUMENTS, margin="m of at least 0, a number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def max_hinge_loss(
     input: Tensor,
@@ -88,15 +82,6 @@ def max_hinge_loss(
     r"""Hinge loss against the best other class only (Crammer and Singer, 2001).
 
     .. math:: \max(0, \max_{i \ne c} z_i - z_c + m)
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        margin: m of at least 0, a number or a 0-d tensor.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch
@@ -117,6 +102,7 @@ def max_hinge_loss(
     )
 
 
+@document_arguments(LOSS_ARGUMENTS, rho="ρ, a finite number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def hard_bias_softmax_loss(
     input: Tensor,
@@ -133,16 +119,6 @@ def hard_bias_softmax_loss(
     .. math:: \log(1 + e^{h + \rho}), \quad h = (\max_{i \ne c} z_i - z_c) / \tau
 
     Kept for comparison: only two classes of each sample get a gradient.
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        rho: ρ, a finite number or a 0-d tensor.
-        tau: temperature above 0.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from softmargin._docs import document_arguments
 from softmargin.functional._checks import check_classes, check_fit, check_setting
 
 HALF = (torch.float16, torch.bfloat16)
@@ -29,6 +30,14 @@ LIMITS = {
 """By dtype of logits, the lowest and the smallest positive number that is computed with."""
 
 
+MARGIN_ARGUMENTS = {
+    "logits": "scores of shape (C), (N, C) or (N, C, d1, ...).",
+    "target": "class indices of shape (), (N) or (N, d1, ...).",
+    "tau": "temperature above 0, a number or a 0-d tensor.",
+}
+
+
+@document_arguments(MARGIN_ARGUMENTS)
 def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
     r"""Return the log-odds against the target class, the ξ that all losses here are built on.
 
@@ -37,11 +46,6 @@ def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tenso
     so that the target's probability is ``sigmoid(-ξ)`` and cross-entropy is ``softplus(ξ)``. It
     is computed without the cancellation that makes ``F.cross_entropy`` return exactly 0 once the
     target leads by about 17 in float32, and in at least float32 for half-precision logits.
-
-    Args:
-        logits: scores of shape (C), (N, C) or (N, C, d1, ...).
-        target: class indices of shape (), (N) or (N, d1, ...).
-        tau: temperature, a number or a 0-d tensor above 0.
 
     Returns:
         ξ, of the target's shape.
@@ -56,12 +60,13 @@ def log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tenso
     return log_odds_of(logits, index, dim).view(target.shape)
 
 
+@document_arguments(MARGIN_ARGUMENTS)
 def hard_log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
     r"""Return by how much the best other class leads the target: ξ with max in place of LSE.
 
     .. math:: \left(\max_{i \ne c} z_i - z_c\right) / \tau
 
-    It is positive exactly where the sample is misclassified. Arguments as in :func:`log_odds`.
+    It is positive exactly where the sample is misclassified.
 
     Example:
         >>> import torch
@@ -73,6 +78,7 @@ def hard_log_odds(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> 
     return hard_log_odds_of(logits, index, dim).view(target.shape)
 
 
+@document_arguments(MARGIN_ARGUMENTS)
 def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> Tensor:
     r"""Return ρ̂, the margin that softmax cross-entropy already contains (LM eq. 7).
 
@@ -80,8 +86,7 @@ def embedded_bias(logits: Tensor, target: Tensor, tau: float | Tensor = 1.0) -> 
               \in [0, \log(C - 1)]
 
     It is the difference between :func:`log_odds` and :func:`hard_log_odds`: 0 when one other
-    class stands alone, ``log(C - 1)`` when the others are level. Arguments as in
-    :func:`log_odds`.
+    class stands alone, ``log(C - 1)`` when the others are level.
 
     Example:
         >>> import torch
@@ -102,7 +107,7 @@ def prepare(logits: Tensor, target: Tensor, tau: float | Tensor) -> tuple[Tensor
         raise RuntimeError("target must hold class indices here, but got class probabilities.")
     check_classes(target, logits.shape[dim])
     index = target.reshape(1) if dim == 0 else target.unsqueeze(dim)
-    return tempered(logits, tau, dim), index.long(), dim
+    return apply_temperature(logits, tau, dim), index.long(), dim
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
@@ -115,12 +120,15 @@ def at_least_float32(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in HALF else tensor
 
 
-def tempered(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
+def apply_temperature(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
     """Return logits/τ up to a shift, which no loss here can see and which keeps the precision."""
     if not isinstance(tau, Tensor) and tau == 1:
         return logits
     logits = at_least_float32(logits)
     return (logits - logits.detach().amax(dim, keepdim=True)) / tau
+
+
+tempered = apply_temperature  # its former name, until softmargin.training.ensemble has the new one
 
 
 def softplus(x: Tensor) -> Tensor:

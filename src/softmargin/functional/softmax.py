@@ -7,10 +7,12 @@ import math
 import torch
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin.functional import _checks as checks
-from softmargin.functional._criterion import criterion, result_dtype
+from softmargin.functional._criterion import LOSS_ARGUMENTS, criterion, result_dtype
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
+    apply_temperature,
     at_least_float32,
     broadcast_along,
     compute_dtype,
@@ -19,10 +21,23 @@ from softmargin.functional.margins import (
     soft_maximum,
     soft_maximum_of,
     softplus,
-    tempered,
 )
 
 
+@document_arguments(
+    LOSS_ARGUMENTS,
+    beta=(
+        "gradient decay factor above 0: a number, a 0-d tensor (it may require a "
+        "gradient) or one value per class, of shape (C,)."
+    ),
+    floored="whether to subtract log β, so that the minimum is 0.",
+    compensate=(
+        "whether to multiply the loss by the number, constant for the gradient, that "
+        "gives the batch the mean gradient at the targets that β = 1 would have. With a "
+        "large β gradients are small, and a model under-trains; this is the learning rate "
+        "that makes up for it, batch by batch. With several processes each has its own."
+    ),
+)
 @checks.no_weight_in_its_place
 def gradient_decay_loss(
     input: Tensor,
@@ -47,23 +62,6 @@ def gradient_decay_loss(
 
     The minimum is log β, below 0 for β < 1. ``floored=True`` takes it off,
     softplus(ξ - log β): the same gradient, and never below 0.
-
-    Args:
-        input: logits of shape (C), (N, C) or (N, C, d1, ...).
-        target: class indices of shape (), (N) or (N, d1, ...), or class probabilities of the
-            input's shape, for which the loss is :math:`\sum_c y_c J_c`.
-        beta: gradient decay factor above 0: a number, a 0-d tensor (it may require a gradient)
-            or one value per class, of shape (C,).
-        tau: temperature above 0, a number or a 0-d tensor.
-        weight: one weight per class, of shape (C,).
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes, from 0 to 1.
-        floored: whether to subtract log β, so that the minimum is 0.
-        compensate: whether to multiply the loss by the number, constant for the gradient, that
-            gives the batch the mean gradient at the targets that β = 1 would have. With a large β
-            gradients are small, and a model under-trains; this is the learning rate that makes
-            up for it, batch by batch. With several processes each has its own.
 
     Shape:
         a scalar, or the target's shape (without its classes) for ``reduction="none"``.
@@ -113,6 +111,7 @@ def gradient_decay_loss(
     return (loss * factor).to(result_dtype(input, target))
 
 
+@document_arguments(LOSS_ARGUMENTS, margin="m, a finite number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def soft_margin_softmax_loss(
     input: Tensor,
@@ -127,16 +126,6 @@ def soft_margin_softmax_loss(
     r"""Cross-entropy with the target's logit lowered by a margin: softplus(ξ + m), M-Softmax.
 
     It is :func:`gradient_decay_loss` with β = e^(-m), floored.
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        margin: m, a finite number or a 0-d tensor.
-        tau: temperature above 0.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch
@@ -158,6 +147,7 @@ def soft_margin_softmax_loss(
     )
 
 
+@document_arguments(LOSS_ARGUMENTS, rho="ρ, a finite number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def modified_softmax_loss(
     input: Tensor,
@@ -174,16 +164,6 @@ def modified_softmax_loss(
     It is :func:`soft_margin_softmax_loss` under another name and with its default: β = e^(-1),
     floored.
 
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        rho: ρ, a finite number or a 0-d tensor.
-        tau: temperature above 0.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
-
     Example:
         >>> import torch
         >>> from softmargin.functional import modified_softmax_loss
@@ -196,6 +176,12 @@ def modified_softmax_loss(
     )
 
 
+@document_arguments(
+    LOSS_ARGUMENTS,
+    lam="λ of at least 0, a number or a 0-d tensor.",
+    divergence='``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``.',
+    beta="gradient decay factor above 0: a number, a 0-d tensor or one value per class.",
+)
 @checks.no_weight_in_its_place
 def regularized_softmax_loss(
     input: Tensor,
@@ -216,18 +202,6 @@ def regularized_softmax_loss(
     with D from :func:`logit_divergence`. Level non-target logits are where the margin that
     softmax contains is largest; the pull leaves the target's own logit alone. β = 1 is the
     paper's loss. Samples are weighted and ignored in D as they are in the loss.
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        lam: λ of at least 0, a number or a 0-d tensor.
-        divergence: ``"symmetric"``, ``"uniform_to_logits"`` or ``"logits_to_uniform"``.
-        beta: gradient decay factor above 0: a number, a 0-d tensor or one value per class.
-        tau: temperature above 0.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch
@@ -263,6 +237,7 @@ def regularized_softmax_loss(
     )
 
 
+@document_arguments(LOSS_ARGUMENTS, gamma="γ of at least 0, a number or a 0-d tensor.")
 @checks.no_weight_in_its_place
 def focal_loss(
     input: Tensor,
@@ -282,16 +257,6 @@ def focal_loss(
     The peer that users know: like β > 1 it lets go of confident samples. γ = 0 is cross-entropy,
     and the usual per-class α is ``weight``. The ξ form keeps the gradient finite for γ < 1 at
     p = 1, where the textbook form gives NaN.
-
-    Args:
-        input: logits, as in :func:`gradient_decay_loss`, which documents all shared arguments.
-        target: class indices or class probabilities.
-        gamma: γ of at least 0, a number or a 0-d tensor.
-        tau: temperature above 0.
-        weight: one weight per class.
-        ignore_index: a target value that contributes nothing.
-        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        label_smoothing: share of the target spread over all classes.
 
     Example:
         >>> import torch
@@ -336,7 +301,7 @@ def _compensation(
     """
     dim = checks.check_fit(input, target)
     beta, tau = (x.detach() if isinstance(x, Tensor) else x for x in (beta, tau))
-    logits = tempered(input.detach(), tau, dim)
+    logits = apply_temperature(input.detach(), tau, dim)
     if target.is_floating_point():
         xi, log_beta = log_odds_by_class(logits, dim), _log(beta, logits, dim)
         share = target.detach().to(xi.dtype)

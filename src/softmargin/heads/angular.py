@@ -6,15 +6,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count, known_within
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angles_of, full_precision
 from softmargin.functional.lengths import length_of, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
-from softmargin.heads.base import Head
+from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    k="how often the angle is taken, at least 1; 1 is no margin.",
+    anneal="λ of at least 0; 0 is the full margin.",
+)
 class LSoftmaxHead(Head):
     r"""Inner products with the target's angle multiplied by k (L-Softmax).
 
@@ -25,14 +31,6 @@ class LSoftmaxHead(Head):
 
     The authors start with a large λ and lower it, see
     :func:`softmargin.schedules.l_softmax_annealing`.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        k: how often the angle is taken, at least 1; 1 is no margin.
-        anneal: λ of at least 0; 0 is the full margin.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -58,7 +56,6 @@ class LSoftmaxHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         check_count("k", k, 1)
         super().__init__(in_features, num_classes, device, dtype)
         self.k = k
@@ -99,20 +96,17 @@ class LSoftmaxHead(Head):
         return f"{super().extra_repr()}, k={self.k}"
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    k="how often the angle is taken, at least 1; 1 is no margin.",
+    anneal="λ of at least 0; 0 is the full margin.",
+)
 class ASoftmaxHead(LSoftmaxHead):
     r"""L-Softmax on class weights of length one: A-Softmax, the head of SphereFace.
 
     Logits are :math:`\|x\| \cos\theta_j`, the target's in training
     :math:`\|x\| (\lambda \cos\theta + \psi(\theta)) / (1 + \lambda)`. The authors' annealing of λ
     is :func:`softmargin.schedules.a_softmax_annealing`.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        k: how often the angle is taken, at least 1; 1 is no margin.
-        anneal: λ of at least 0; 0 is the full margin.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -128,19 +122,13 @@ class ASoftmaxHead(LSoftmaxHead):
         return unit(at_least_float32(self.weight))
 
 
+@document_arguments(HEAD_ARGUMENTS, scale="s above 0.")
 class ArcGradHead(Head):
     r"""Logits :math:`-s \theta_j`, an angular margin without a margin parameter (AG eq. 11).
 
     The scale alone fixes the gap between the target's angle and the others that gets the largest
     gradient, see :func:`softmargin.theory.gap` and :func:`softmargin.theory.scale`. With a target,
     its angle and gradient are right to 1e-6 however small the angle becomes.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        scale: s above 0.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -164,7 +152,6 @@ class ArcGradHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
         self.scale = scale
 

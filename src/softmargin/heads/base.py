@@ -11,6 +11,14 @@ from softmargin._settings import ModuleWithSettings, describe
 from softmargin.functional._checks import check_count
 from softmargin.functional.angular import check_vectors, target_index
 
+# the arguments that all heads have
+HEAD_ARGUMENTS = {
+    "in_features": "size of a feature vector, D.",
+    "num_classes": "number of classes, C.",
+    "device": "where the parameters are made.",
+    "dtype": "of which type they are.",
+}
+
 
 class Head(ModuleWithSettings):
     """Base of all heads: features to logits, in the place of the last ``nn.Linear``.

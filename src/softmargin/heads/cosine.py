@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_choice, check_count
 from softmargin.functional.angular import check_vectors, target_index
@@ -14,20 +15,16 @@ from softmargin.functional.directions import cosines_of
 from softmargin.functional.lengths import precise
 from softmargin.functional.margins import at_target, needs_plain_operations, with_target
 from softmargin.heads._distributed import gathered
-from softmargin.heads.base import Head
+from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 BEYOND = ("monotone", "easy", "none")
 
 
+@document_arguments(
+    HEAD_ARGUMENTS, scale="s above 0, kept in ``state_dict``; an ``nn.Parameter`` is learned."
+)
 class CosineHead(Head):
     r"""Scaled cosines, :math:`s \cos\theta_j` (NormFace): direction counts, length does not.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        scale: s above 0, kept in ``state_dict``; an ``nn.Parameter`` is learned.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -51,7 +48,6 @@ class CosineHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
         self.scale = scale
 
@@ -60,19 +56,16 @@ class CosineHead(Head):
         return cosines_of(features, self.weight, self.current("scale"))
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    scale="s above 0.",
+    margin="m of at least 0, a difference of cosines.",
+)
 class CosFaceHead(CosineHead):
     r"""Scaled cosines with an additive cosine margin (CosFace, AM-Softmax).
 
     In training the target's logit is :math:`s (\cos\theta_c - m)`. With cross-entropy this is
     gradient decay with β = e^(-s·m) on the plain cosines.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        scale: s above 0.
-        margin: m of at least 0, a difference of cosines.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -99,7 +92,6 @@ class CosFaceHead(CosineHead):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
         self.margin = margin
 
@@ -109,6 +101,12 @@ class CosFaceHead(CosineHead):
         return cosines_of(features, self.weight, scale, index, lower_cosine, margin)
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    scale="s above 0.",
+    margin="m in radians, from 0 to below π.",
+    beyond="one of the three names above.",
+)
 class ArcFaceHead(CosineHead):
     r"""Scaled cosines with an additive angular margin (ArcFace, AG eq. 8).
 
@@ -118,15 +116,6 @@ class ArcFaceHead(CosineHead):
     - ``"monotone"``: :math:`s (\cos\theta_c - m \sin m)`, which keeps falling (the default),
     - ``"easy"``: the margin is applied only where :math:`\theta_c < \pi/2`,
     - ``"none"``: the formula as it stands.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        scale: s above 0.
-        margin: m in radians, from 0 to below π.
-        beyond: one of the three names above.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -153,7 +142,6 @@ class ArcFaceHead(CosineHead):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         check_choice("beyond", beyond, BEYOND)
         super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)
         self.margin = margin
@@ -187,6 +175,11 @@ def lower_cosine(cosine: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
     return cosine - margin, torch.ones_like(cosine)
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    num_classes="number of classes, C, at least 3: two classes would make the scale 0.",
+    dynamic="whether the scale adapts in training.",
+)
 class AdaCosHead(CosineHead):
     r"""Scaled cosines whose scale follows from the data (AdaCos, AG eq. 9-10).
 
@@ -198,13 +191,6 @@ class AdaCosHead(CosineHead):
 
     where θ_med is the (lower) median of the batch's target angles. When ``torch.distributed``
     runs, the batch is that of all processes. The scale is kept in ``state_dict``.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C, at least 3: two classes would make the scale 0.
-        dynamic: whether the scale adapts in training.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -227,7 +213,6 @@ class AdaCosHead(CosineHead):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         check_count("num_classes", num_classes, self.least_classes)  # the scale needs it
         scale = math.sqrt(2) * math.log(num_classes - 1)
         super().__init__(in_features, num_classes, scale=scale, device=device, dtype=dtype)

@@ -8,13 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32, with_target
-from softmargin.heads.base import Head
+from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    margin="α of at least 0.",
+    likelihood="λ of at least 0, the weight of the likelihood term in :meth:`added_loss`.",
+)
 class GaussianHead(Head):
     r"""One Gaussian per class, with equal priors (large-margin Gaussian mixture, LGM).
 
@@ -27,14 +33,6 @@ class GaussianHead(Head):
     inference is the posterior of the mixture. To keep features near their means, add
     :meth:`added_loss`, which is λ·:meth:`likelihood_loss`, to the loss; the trainer does so. The
     authors' growth of α is :func:`softmargin.schedules.lgm_annealing`.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        margin: α of at least 0.
-        likelihood: λ of at least 0, the weight of the likelihood term in :meth:`added_loss`.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -62,7 +60,6 @@ class GaussianHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
         self.margin = margin
         self.likelihood = likelihood

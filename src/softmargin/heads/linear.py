@@ -8,19 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin._docs import document_arguments
 from softmargin.functional._checks import check_flag
-from softmargin.heads.base import Head
+from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 
+@document_arguments(HEAD_ARGUMENTS, bias="whether there is a bias per class.")
 class LinearHead(Head):
     r"""Inner products with the class weights, :math:`w_j \cdot x + b_j`: ``nn.Linear``.
-
-    Args:
-        in_features: size of a feature vector, D.
-        num_classes: number of classes, C.
-        bias: whether there is a bias per class.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C).
@@ -43,7 +38,6 @@ class LinearHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         check_flag("bias", bias)
         self._with_bias = bias
         super().__init__(in_features, num_classes, device, dtype)

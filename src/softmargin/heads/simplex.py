@@ -9,13 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softmargin._docs import document_arguments
 from softmargin._settings import ModuleWithSettings, Setting
 from softmargin.functional._checks import value_range
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
-from softmargin.heads.base import Head
+from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 
+@document_arguments(
+    HEAD_ARGUMENTS,
+    in_features="size of a feature vector, D, at least C - 1.",
+    scale="s above 0, the length of every class weight; an ``nn.Parameter`` is learned.",
+)
 class SimplexHead(Head):
     r"""Inner products with the corners of a regular simplex (super-symmetric, LM section 3).
 
@@ -26,13 +32,6 @@ class SimplexHead(Head):
     Learned is how the simplex lies in feature space: W = s·M·Rᵀ with the simplex M and an
     orthonormal R, which is the Q of the parameter ``basis``. Where a column of the basis is zero,
     or depends on those before it, any direction orthogonal to the others takes its place.
-
-    Args:
-        in_features: size of a feature vector, D, at least C - 1.
-        num_classes: number of classes, C.
-        scale: s above 0, the length of every class weight; an ``nn.Parameter`` is learned.
-        device: where the parameters are made.
-        dtype: of which type they are.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -57,7 +56,6 @@ class SimplexHead(Head):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Make the parameters; see the class."""
         super().__init__(in_features, num_classes, device, dtype)
         self.scale = scale
 

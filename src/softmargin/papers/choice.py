@@ -9,13 +9,14 @@ looked at.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softmargin._table import markdown_table
 from softmargin.data.sampling import stratified_folds
 from softmargin.papers.cross_validation import configured, folds_of, read_table
 from softmargin.papers.statistics import average_ranks
@@ -112,11 +113,10 @@ def chosen(found: Sequence[Candidate]) -> Candidate:
     return min(affordable, key=lambda each: (round(each.rank, 2), each.cost))
 
 
-def lines(found: Sequence[Candidate]) -> Iterator[str]:
-    """Yield the table in Markdown, best rank first."""
-    yield "| width | learning rate | epochs | average rank | accuracy, % | NLL, nats |"
-    yield "| ---: | ---: | ---: | ---: | ---: | ---: |"
-    best = chosen(found)
+def table(found: Sequence[Candidate]) -> str:
+    """Return the table in Markdown, best rank first."""
+    headings = ["width", "learning rate", "epochs", "average rank", "accuracy, %", "NLL, nats"]
+    best, rows = chosen(found), []
     for each in sorted(found, key=lambda each: each.rank):
         cells = (
             f"{each.width}",
@@ -127,7 +127,8 @@ def lines(found: Sequence[Candidate]) -> Iterator[str]:
             f"{each.nll:.3f}",
         )
         mark = "**" if each is best else ""
-        yield "| " + " | ".join(f"{mark}{cell}{mark}" for cell in cells) + " |"
+        rows.append([f"{mark}{cell}{mark}" for cell in cells])
+    return markdown_table(headings, rows, "r" * len(headings))
 
 
 def main() -> None:
@@ -137,7 +138,7 @@ def main() -> None:
         for rows in UCI_TABLES:
             print(f"{rows.name} ...", file=sys.stderr, flush=True)
             scores.append(np.stack([scores_of(rows, width, grid) for width in grid.widths]))
-        print("\n".join(lines(candidates(np.stack(scores), grid))), flush=True)
+        print(table(candidates(np.stack(scores), grid)), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from softmargin._text import nearest
 from softmargin.papers.outcome import Outcome
 
 SCALES = ("smoke", "desk", "paper")  # from the smallest to the largest
@@ -180,7 +180,7 @@ def find(name: str) -> Experiment:
     known = experiments()
     if name in known:
         return known[name]
-    close = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
+    close = nearest(name, known, cutoff=0.4) or list(known)[:3]
     raise ValueError(
         f"ID must be one that softmargin reproduce list shows, such as {', '.join(close)}, "
         f"but got {name!r}."

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from softmargin._table import markdown_table as grid
 from softmargin.papers.outcome import SIGNIFICANT, VERDICTS, Entry, Outcome, ResultTable
 from softmargin.papers.statistics import summary
 
@@ -133,22 +134,6 @@ def number(value: float | None, digits: int) -> str:
 def bullets(lines: Iterable[str]) -> str:
     """Return lines as a list."""
     return "\n".join(f"- {line}" for line in lines)
-
-
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
-    """Return a Markdown table; ``align`` has a letter l or r for each column, by default l.
-
-    Example:
-        >>> print(grid(["a", "b"], [["x|y", "1"]], "lr"))
-        | a | b |
-        | :-- | --: |
-        | x\\|y | 1 |
-    """
-    marks = ["--:" if letter == "r" else ":--" for letter in align.ljust(len(headings), "l")]
-    lines = [headings, *rows]
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
-    cells.insert(1, marks)
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def _pivot(

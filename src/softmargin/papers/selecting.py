@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from softmargin.papers.core import Cell
+if TYPE_CHECKING:
+    from softmargin.papers.core import Cell
 
 SHOWN = 12  # allowed words in a sentence
 Wanted = Mapping[str, Sequence[str]]

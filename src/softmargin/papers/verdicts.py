@@ -9,8 +9,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from softmargin._table import markdown_table as grid
 from softmargin.papers.outcome import VERDICTS
-from softmargin.papers.pages import grid
 from softmargin.papers.write import read_results
 
 TITLES = {

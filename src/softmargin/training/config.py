@@ -15,7 +15,7 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
-from softmargin.functional._checks import check_choice, check_count, check_number
+from softmargin._plain_checks import check_choice, check_count, check_number
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 PRECISIONS = ("32", "64", "bf16", "16")

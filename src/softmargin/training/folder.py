@@ -175,12 +175,8 @@ class RunFolder:
         self.write("predictions.npz", seal(buffer.getvalue()))
 
     def check_predictions(self) -> Path:
-        """Return the file of predictions, refusing one that is missing or damaged."""
+        """Return the file of predictions, refusing one that is damaged."""
         path = self.path / "predictions.npz"
-        if not path.exists():
-            raise ValueError(
-                f"RUN must be the folder of a finished run, but got {str(self.path)!r}."
-            )
         content = read_sealed(path, PREDICT_AGAIN)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:

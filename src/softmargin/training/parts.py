@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from torch import nn
@@ -32,22 +31,6 @@ KINDS = {
 }
 
 
-def _letters(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())
-
-
-def _find(what: str, name: str, entries: Sequence[catalogue.Entry], suffix: str) -> Any:
-    """Return the class of that name, whatever its spelling, with or without its suffix."""
-    known = {_letters(e.name.removesuffix(suffix)): e.module for e in entries}
-    if what == "loss":
-        known["crossentropy"] = known["gradientdecay"]
-    wanted = _letters(name).removesuffix(suffix.lower())
-    if wanted in known:
-        return known[wanted]
-    close = get_close_matches(wanted, known, n=3, cutoff=0.5) or list(known)
-    raise OptionError(what, f"{what} must be a name such as {', '.join(close)}, but got {name!r}.")
-
-
 def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> Any:
     """Return a part; a mistake in an option is named by it."""
     allowed = list(inspect.signature(module).parameters)[len(sizes) :]
@@ -69,8 +52,9 @@ def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
         >>> make_loss("gradient_decay", {"beta": 5.0})
         GradientDecayLoss(beta=5, tau=1, floored=False)
     """
-    module = _find("loss", name, catalogue.LOSSES, "Loss")
-    loss: LogitLoss = _made("loss", module, options)
+    with naming("loss"):
+        entry = catalogue.find_loss(name)
+    loss: LogitLoss = _made("loss", entry.module, options)
     if not 0 <= loss.label_smoothing <= 1:  # the loss itself says so, as PyTorch, at its first call
         raise OptionError(
             "label_smoothing",
@@ -81,8 +65,9 @@ def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
 
 def make_head(name: str, in_features: int, num_classes: int, options: Mapping[str, Any]) -> Head:
     """Return the head of that name."""
-    module = _find("head", name, catalogue.HEADS, "Head")
-    head: Head = _made("head", module, options, in_features, num_classes)
+    with naming("head"):
+        entry = catalogue.find_head(name)
+    head: Head = _made("head", entry.module, options, in_features, num_classes)
     return head
 
 

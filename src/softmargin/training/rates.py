@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from softmargin.functional._checks import check_choice
+from softmargin._plain_checks import check_choice
 
 RATES = ("constant", "step", "log_linear", "one_cycle")
 Rate = Callable[[int], float]

@@ -10,12 +10,12 @@ from torch import Tensor
 from softmargin import losses
 from softmargin.functional.divergences import divergence_of
 from softmargin.functional.margins import (
+    apply_temperature,
     hard_log_odds_of,
     log_odds_by_class,
     log_odds_of,
     soft_maximum_of,
     softplus,
-    tempered,
     without_target,
 )
 from softmargin.functional.softmax import mean_gradient_ratio
@@ -28,7 +28,7 @@ StackedLoss = Callable[[Any, Tensor, Tensor, Mapping[str, Tensor]], Tensor]
 def stacked_loss(loss: Any, z: Tensor, index: Tensor, s: Mapping[str, Tensor]) -> Tensor:
     """Return the losses of K models as (K, B); ``loss`` says which kind they are."""
     if "tau" in s:
-        z = tempered(z, s["tau"].unsqueeze(-1), CLASSES)
+        z = apply_temperature(z, s["tau"].unsqueeze(-1), CLASSES)
     values = STACKED_LOSSES[type(loss)](loss, z, index, s)
     if loss.label_smoothing > 0:
         everywhere = (softplus(log_odds_by_class(z, CLASSES) - s["log_beta"].unsqueeze(-1))).mean(2)

@@ -1,0 +1,114 @@
+"""Help, completion and every mistake in what was typed are answered without PyTorch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from softmargin.commands import COMMANDS
+
+# the modules that are in the way of a quick answer are named at the end of standard error
+PROGRAM = """
+import atexit, sys
+atexit.register(
+    lambda: print("slow:", *({"torch", "numpy", "scipy"} & {*sys.modules}), file=sys.stderr)
+)
+from softmargin.cli import main
+sys.exit(main())
+"""
+
+ANSWERS = [
+    ["--help"],
+    ["--version"],
+    [],
+    *([name, "--help"] for name in COMMANDS),
+    *(["data", action, "--help"] for action in ("list", "fetch", "verify", "path")),
+    *(["reproduce", action, "--help"] for action in ("list", "plan", "run", "status", "verify")),
+    *(["completion", shell] for shell in ("bash", "zsh", "fish")),
+]
+MISTAKES = {
+    "nothing": "'nothing'",
+    "demo --bets 1": "'--bets'",
+    "demo --betas 0": "--betas",
+    "demo --seeds x": "--seeds",
+    "demo --betas 1,1": "--betas",
+    "demo --out file/folder": "--out",
+    "calibrate": "FILE",
+    "calibrate none.npz": "FILE",
+    "calibrate file --save x": "--save",
+    "calibrate file --logits --probabilities": "--probabilities",
+    "train": "--out",
+    "train --out file/folder": "--out",
+    "train --out run --epochs 0": "--epochs",
+    "train --out run --lr -1": "--lr",
+    "train --out run --data mnits": "such as mnist",
+    "train --out run --model resnet": "such as resnet",
+    "train --out run --head arcfaces": "arcface",
+    "train --out run --loss focus": "--loss",
+    "train --out run --optimizer x": "--optimizer",
+    "train --out run --precision 8": "--precision",
+    "train --out run --lr-schedule up": "--lr-schedule",
+    "train --out run --fraction 2": "--fraction",
+    "train --out run --config none.yaml": "--config",
+    "evaluate": "RUN",
+    "evaluate none": "RUN",
+    "data": "ACTION",
+    "data fetch": "NAME",
+    "data fetch mnits": "such as mnist",
+    "data path mnits": "such as mnist",
+    "data list --root none": "--root",
+    "losses ArcFace": "ArcFaceHead",
+    "reproduce": "ACTION",
+    "reproduce run": "ID",
+    "reproduce run gd-tab": "such as gd-tab",
+    "reproduce plan gd-tab": "such as gd-tab",
+    "reproduce run gd-tab1 --only beta": "--only",
+    "reproduce status --scale big": "--scale",
+    "reproduce report --out none": "--out",
+    "reproduce verify --out none": "--out",
+    "completion ksh": "ksh",
+}
+
+
+def answer(words, folder):
+    """Run the command line; return its exit code, what it said, and slow modules it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        cwd=folder,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": "100"},
+    )
+    *said, slow = done.stderr.splitlines()
+    return done.returncode, done.stdout, said, slow.split()[1:]
+
+
+@pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
+def test_an_answer_needs_no_torch(words, tmp_path):
+    code, output, said, slow = answer(words, tmp_path)
+    assert (code, said, slow) == (0, [], [])
+    assert "softmargin" in output
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_needs_no_torch(line, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    code, output, said, slow = answer(line.split(), tmp_path)
+    assert (code, output, len(said), slow) == (2, "", 1, [])
+    assert MISTAKES[line] in said[0]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_package_shows_all_names_without_torch():
+    code = (
+        "import sys, softmargin; assert 'GradientDecayLoss' in dir(softmargin); "
+        "assert 'torch' not in sys.modules; from softmargin import *; "
+        "assert GradientDecayLoss is softmargin.losses.GradientDecayLoss; "
+        "assert softmargin.functional is functional; assert softmargin.calibration.scores"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
