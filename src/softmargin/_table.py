@@ -1,11 +1,11 @@
-"""One way to print a table: it fits any terminal, and says what it left out."""
+"""Tables as text: for any terminal, where they say what they left out, and as Markdown."""
 
 from __future__ import annotations
 
 import os
 import sys
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from softmargin._text import printable
 
@@ -75,6 +75,22 @@ def table_lines(
         note = f"Too wide for this terminal: {', '.join(name.strip() for name in dropped)}."
         lines += textwrap.wrap(note, limit or len(note))
     return lines
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+    """Return a Markdown table; ``align`` has a letter l or r for each column, by default l.
+
+    Example:
+        >>> print(markdown_table(["a", "b"], [["x|y", "1"]], "lr"))
+        | a | b |
+        | :-- | --: |
+        | x\\|y | 1 |
+    """
+    marks = ["--:" if letter == "r" else ":--" for letter in align.ljust(len(headings), "l")]
+    lines = [headings, *rows]
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    cells.insert(1, marks)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def usual_width() -> int | None:

@@ -13,15 +13,12 @@ from typing import Any
 from torch import nn
 
 from softmargin import center, heads, losses
+from softmargin._papers import PAPERS
 from softmargin._text import printable
 
 SHARED = ("weight", "ignore_index", "reduction", "label_smoothing", "device", "dtype")
 SIZES = ("in_features", "num_classes")
-PAPERS = {
-    "GD": "gradient decay, Probability-Dependent Gradient Decay in Large Margin Softmax",
-    "LM": "Kobayashi 2019, Large Margin In Softmax Cross-Entropy Loss",
-    "AG": "ArcGrad: Angular Gradient Margin Loss for Classification",
-}
+CITATIONS = {name: paper.citation for name, paper in PAPERS.items() if paper.citation}
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,7 @@ def as_text(name: str | None = None) -> str:
     for title, entries in SECTIONS.items():
         parts.append(f"{title}\n{'=' * len(title)}")
         parts += [_block(entry) for entry in entries]
-    papers = "\n".join(f"  {short}: {full}" for short, full in PAPERS.items())
+    papers = "\n".join(f"  {short}: {full}" for short, full in CITATIONS.items())
     return "\n\n".join([*parts, f"Notation: {NOTATION}", f"Papers:\n{papers}"])
 
 
@@ -177,7 +174,7 @@ def as_markdown() -> str:
             cells: list[Any] = [f"`{e.name}`", e.formula, e.beta, f"`{e.arguments}`", e.paper]
             parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
         parts.append("")
-    parts += ["Papers: " + "; ".join(f"{s}: {f}" for s, f in PAPERS.items()) + ".", ""]
+    parts += ["Papers: " + "; ".join(f"{s}: {f}" for s, f in CITATIONS.items()) + ".", ""]
     parts += ["This page is written by `python -m softmargin.catalogue`.", ""]
     return "\n".join(parts)
 

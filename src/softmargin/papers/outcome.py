@@ -164,10 +164,8 @@ class Outcome:
 
 def _entry(values: Mapping[str, Any]) -> Entry:
     comparison, baseline = values["comparison"], values["baseline"]
-    return Entry(
-        **{
-            **values,
-            "comparison": Comparison(**comparison) if comparison else None,
-            "baseline": tuple(baseline) if baseline else None,
-        }
-    )
+    if comparison is not None:
+        numbers = {key: math.nan if each is None else each for key, each in comparison.items()}
+        comparison = Comparison(**numbers)
+    baseline = None if baseline is None else tuple(baseline)
+    return Entry(**{**values, "comparison": comparison, "baseline": baseline})

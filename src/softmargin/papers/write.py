@@ -1,4 +1,4 @@
-"""Results as files: numbers, figures and a page for each experiment, and a page over all.
+"""Results as files: numbers, figures and a page for each experiment, and pages over all.
 
 ``results/<id>/`` holds ``numbers.json`` (everything, for programs), one SVG for each chart and
 ``README.md``. No file holds a date, so that the same run writes the same bytes. ``numbers.json``
@@ -20,10 +20,11 @@ import numpy as np
 import torch
 
 from softmargin._files import write_file, write_json
+from softmargin._papers import in_order
 from softmargin.papers.experiment import Cell, Experiment, Setting
-from softmargin.papers.formats import read_format
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.pages import index_page, result_page
+from softmargin.papers.pages import claims_page, index_page, result_page
+from softmargin.papers.store import read_format
 from softmargin.report.draw import standalone_svg
 
 FORMAT = 2
@@ -31,10 +32,8 @@ NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96
 REMEDY = "restore it, or delete it and run its id again"
-META = (
-    *("id", "title", "paper", "where", "claim", "scale", "seeds"),
-    *("command", "versions", "deviations", "facts", "configuration"),
-)
+DECLARED = ("title", "paper", "where", "claim")  # fields of an experiment
+META = ("id", *DECLARED, "scale", "seeds", "command", "versions", "deviations", "facts")
 
 
 def write_result(
@@ -82,7 +81,7 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
         outcome = Outcome.from_dict(_with_nan(values))
         parts = ("format", "digest", "figures", *outcome.as_dict())
         meta = {key: value for key, value in values.items() if key not in parts}
-        missing = [name for name in META if name not in meta]
+        missing = [name for name in (*META, "configuration") if name not in meta]
         if missing:
             raise KeyError(missing[0])
         return meta, outcome
@@ -112,8 +111,7 @@ def read_numbers(folder: Path) -> dict[str, Any]:
 def read_results(results: Path) -> list[tuple[dict[str, Any], Outcome]]:
     """Read all results in a folder, in the order of the papers."""
     found = [read_result(path.parent) for path in results.glob(f"*/{NUMBERS}")]
-    found.sort(key=lambda result: _order(result[0]["paper"], result[0]["id"]))
-    return found
+    return sorted(found, key=lambda each: in_order(each[0]["paper"], each[0]["id"]))
 
 
 def write_index(results: Path) -> None:
@@ -121,6 +119,35 @@ def write_index(results: Path) -> None:
     found = read_results(results)
     results.mkdir(parents=True, exist_ok=True)
     write_file(results / PAGE, index_page(found))
+
+
+def write_pages(
+    results: Path, known: Mapping[str, Experiment], claims: Path | None = None
+) -> list[Path]:
+    """Write the pages of all results in a folder again, from their numbers; nothing is trained.
+
+    Args:
+        results: the folder of all results.
+        known: experiments by id; results take their titles and claims as they are now.
+        claims: where the page of all claims goes, too, if it is wanted.
+
+    Returns:
+        The pages.
+    """
+    for path in results.glob(f"*/{NUMBERS}"):
+        numbers = read_numbers(path.parent)
+        if (experiment := known.get(numbers["id"])) is not None:
+            declared = _declared(experiment, numbers["scale"])
+            if any(numbers[name] != text for name, text in declared.items()):
+                write_json(path, {**numbers, **declared}, dumps)
+    found = read_results(results)
+    pages = {results / meta["id"] / PAGE: result_page(meta, outcome) for meta, outcome in found}
+    pages[results / PAGE] = index_page(found)
+    if claims is not None:
+        pages[claims] = claims_page(found)
+    for path, text in pages.items():
+        write_file(path, text)
+    return list(pages)
 
 
 def checksum(content: bytes) -> str:
@@ -178,10 +205,7 @@ def _meta(experiment: Experiment, setting: Setting, facts: dict[str, str]) -> di
         command += f" --seeds {len(setting.seeds)}"
     return {
         "id": experiment.id,
-        "title": experiment.title,
-        "paper": experiment.paper,
-        "where": experiment.where,
-        "claim": experiment.claim,
+        **_declared(experiment, setting.scale),
         "scale": setting.scale,
         "seeds": setting.seeds,
         "command": facts.pop("command", command),
@@ -191,10 +215,15 @@ def _meta(experiment: Experiment, setting: Setting, facts: dict[str, str]) -> di
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "deviations": experiment.deviations.get(setting.scale, ""),
         "facts": facts,
         "configuration": _configuration(experiment.cells(setting)),
     }
+
+
+def _declared(experiment: Experiment, scale: str) -> dict[str, str]:
+    """Return what is said about a result and was not measured."""
+    texts = {name: getattr(experiment, name) for name in DECLARED}
+    return {**texts, "deviations": experiment.deviations.get(scale, "")}
 
 
 def _configuration(cells: Sequence[Cell]) -> dict[str, Any]:
@@ -222,34 +251,10 @@ def _charts_in(folder: Path) -> set[str]:
         return set()
 
 
-def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """Return stored values with NaN where a number is missing among numbers."""
-    tables = [
-        {**table, "entries": [_entry_with_nan(each) for each in table["entries"]]}
-        for table in values["tables"]
-    ]
-    charts = [
-        {**chart, "series": [_filled(each, "x", "y", "low", "high") for each in chart["series"]]}
-        for chart in values["charts"]
-    ]
-    return {**values, "tables": tables, "charts": charts}
-
-
-def _entry_with_nan(entry: dict[str, Any]) -> dict[str, Any]:
-    found = entry["comparison"]
-    if found is not None:
-        found = {key: math.nan if each is None else each for key, each in found.items()}
-    return {**_filled(entry, "values"), "comparison": found}
-
-
-def _filled(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    lists = {name: [math.nan if x is None else x for x in values[name]] for name in names}
-    return {**values, **lists}
-
-
-def _order(paper: str, name: str) -> tuple[int, list[str | int]]:
-    """Order by paper, and gd-fig10 after gd-fig9."""
-    from softmargin.papers.registry import PAPERS
-
-    parts = re.split(r"(\d+)", name)
-    return PAPERS.index(paper), [int(part) if part.isdigit() else part for part in parts]
+def _with_nan(value: Any) -> Any:
+    """Return stored values with NaN where a number is missing in a list."""
+    if isinstance(value, list):
+        return [math.nan if each is None else _with_nan(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_nan(each) for key, each in value.items()}
+    return value
