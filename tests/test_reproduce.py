@@ -19,8 +19,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.cli import main
-from softmargin.papers import registry
-from softmargin.papers.experiment import Cell, Experiment, Result, Setting
+from softmargin.papers import core
+from softmargin.papers.core import Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 
 Ran = tuple[int, str, str]
@@ -52,7 +52,7 @@ def refused(ran: Ran, *words: str) -> None:
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """Add an experiment of quick cells that have a β and a model."""
 
-    def cells(setting: Setting) -> list[Cell]:
+    def cells(setting: Scope) -> list[Cell]:
         return [
             Cell("nothing", {"model": model, "beta": beta, "seed": seed}, f"{model} {beta} {seed}")
             for model in ("resnet18", "vgg16")
@@ -60,13 +60,13 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
             for seed in setting.seeds
         ]
 
-    def conclude(setting: Setting, finished: Any) -> Outcome:
+    def conclude(setting: Scope, finished: Any) -> Outcome:
         table = ResultTable("Cells", "", [Entry("all", "count", [float(len(finished))])])
         return Outcome(Verdict("shown", f"{len(finished)} cells."), [table])
 
     experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
-    known = {**registry.experiments(), experiment.id: experiment}
-    for place in ("registry.experiments", "verifying.experiments"):
+    known = {**core.experiments(), experiment.id: experiment}
+    for place in ("core.experiments", "verifying.experiments"):
         monkeypatch.setattr(f"softmargin.papers.{place}", lambda: known)
     return experiment
 
@@ -112,7 +112,7 @@ def test_unknown_filters_are_refused(
     words: tuple[str, ...],
 ) -> None:
     alone = {made_up.id: made_up}
-    monkeypatch.setattr("softmargin.papers.registry.experiments", lambda: alone)
+    monkeypatch.setattr("softmargin.papers.core.experiments", lambda: alone)
     ids = () if action == "status" else (made_up.id,)
     out = () if action == "plan" else ("--out", str(tmp_path / "out"))
     refused(run(action, *ids, "--only", only, *out), *words)

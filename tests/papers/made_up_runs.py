@@ -16,15 +16,15 @@ import pytest
 
 from softmargin._files import write_file
 from softmargin.charts import Chart, Series
-from softmargin.papers import registry, reproduce, work
-from softmargin.papers.experiment import Cell, Experiment, Finished, Result, Setting
+from softmargin.papers import core, reproduce
+from softmargin.papers.core import Cell, Experiment, Finished, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 
 DRAW = f"{__name__}:draw"
 ID, OTHER_ID = "gd-tab99", "gd-tab98"
 
 
-def draw(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def draw(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     """Draw numbers in three steps, with a checkpoint after each."""
     kept = folder / "kept" / "numbers.txt"
     kept.parent.mkdir(exist_ok=True)
@@ -37,11 +37,11 @@ def draw(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Re
     return Result({"mean": sum(values) / 3}, {"values": np.array(values)})
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: Scope) -> list[Cell]:
     return [Cell(DRAW, {"seed": seed}, f"seed {seed}") for seed in setting.seeds]
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     values = [float(result.arrays["values"][-1]) for _, result in finished]
     means = [result.numbers["mean"] for _, result in finished]
     table = ResultTable("Draws", "", [Entry("all", "mean", means), Entry("all", "last", values)])
@@ -60,8 +60,8 @@ OTHER = replace(EXPERIMENT, id=OTHER_ID)  # of the same cells
 
 def add(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all commands know the experiments; drawing charts takes no time."""
-    known = {**registry.experiments(), ID: EXPERIMENT, OTHER_ID: OTHER}
-    for place in ("registry", "verifying"):
+    known = {**core.experiments(), ID: EXPERIMENT, OTHER_ID: OTHER}
+    for place in ("core", "verifying"):
         monkeypatch.setattr(f"softmargin.papers.{place}.experiments", lambda: known)
     monkeypatch.setattr("softmargin.report.results.experiments", lambda: known)
     monkeypatch.setattr("softmargin.papers.write.standalone_svg", lambda chart: repr(chart))
@@ -75,7 +75,7 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(out: Path, *ids: str, seeds: int = 2) -> None:
     """Run experiments and write their results."""
-    wanted = registry.find_all(ids)
+    wanted = core.find_all(ids)
     tally = reproduce.reproduce(wanted, reproduce.plan(wanted, "smoke", seeds), out)
     assert tally.failed == []
 

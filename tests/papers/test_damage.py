@@ -23,7 +23,7 @@ from softmargin.papers.verifying import verify
 from softmargin.papers.write import read_result
 
 PUBLISHED = Path(__file__).parents[2] / "results"
-CELL = EXPERIMENT.cells(EXPERIMENT.setting("smoke"))[0]
+CELL = EXPERIMENT.cells(EXPERIMENT.scope("smoke"))[0]
 FILES = (
     f".cells/{CELL.key}/result.json",
     f".cells/{CELL.key}/arrays.npz",
@@ -57,9 +57,7 @@ def damages(content: bytes) -> Iterator[tuple[str, bytes]]:
 def numbers(out: Path) -> Any:
     """Return all numbers, as readers get them: in results, and from cells."""
     meta, outcome = read_result(out / ID)
-    results = [
-        CellStore(out).result(cell) for cell in EXPERIMENT.cells(EXPERIMENT.setting("smoke"))
-    ]
+    results = [CellStore(out).result(cell) for cell in EXPERIMENT.cells(EXPERIMENT.scope("smoke"))]
     arrays = [{name: own.tolist() for name, own in each.arrays.items()} for each in results]
     return meta["seeds"], outcome.as_dict(), [each.numbers for each in results], arrays
 

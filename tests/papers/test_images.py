@@ -11,7 +11,7 @@ from smoke_runs import conclude_all, run_all
 
 from softmargin import data
 from softmargin.calibration import calibration_metrics
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell, experiments
 from softmargin.papers.images import (
     EXPERIMENTS,
     desk,
@@ -24,7 +24,6 @@ from softmargin.papers.images.prepare import as_trained, load_part, taken
 from softmargin.papers.images.tasks import shrunk
 from softmargin.papers.images.training import training_config
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.registry import experiments
 from softmargin.papers.store import CellStore
 from softmargin.papers.write import read_result, write_result
 from softmargin.training import RunFolder, TrainingConfig, train
@@ -55,7 +54,7 @@ def outcomes(finished):
 
 def keys(name, scale):
     experiment = BY_ID[name]
-    return {cell.key for cell in experiment.cells(experiment.setting(scale))}
+    return {cell.key for cell in experiment.cells(experiment.scope(scale))}
 
 
 # --- the list
@@ -79,7 +78,7 @@ def test_an_experiment_says_what_it_claims_and_where_it_deviates(experiment):
 def test_cells_are_plain_values_and_each_is_there_once(scale):
     labels = {}
     for experiment in EXPERIMENTS:
-        own = experiment.cells(experiment.setting(scale))
+        own = experiment.cells(experiment.scope(scale))
         assert len({cell.key for cell in own}) == len(own)
         for cell in own:
             assert json.loads(json.dumps(cell.config)) == cell.config
@@ -114,7 +113,7 @@ def test_desk_scale_takes_two_hours_in_all_and_smoke_a_minute():
     for scale in ("desk", "smoke"):
         cells = {}
         for experiment in EXPERIMENTS:
-            cells |= {c.key: c for c in experiment.cells(experiment.setting(scale))}
+            cells |= {c.key: c for c in experiment.cells(experiment.scope(scale))}
         # those trained one by one run two at a time
         total[scale] = sum(c.seconds / (1 + (c.work == "train")) for c in cells.values())
     assert total["desk"] < 130 * 60
@@ -146,7 +145,7 @@ def test_every_experiment_concludes_at_smoke_scale(name, outcomes, tmp_path):
 def test_a_result_is_written_and_read_back(outcomes, tmp_path):
     for name in ("gd-fig6", "lm-tab1", "ag-fig4"):
         experiment = BY_ID[name]
-        write_result(experiment, experiment.setting("smoke"), outcomes[name], tmp_path / name)
+        write_result(experiment, experiment.scope("smoke"), outcomes[name], tmp_path / name)
         meta, outcome = read_result(tmp_path / name)
         assert meta["id"] == name
         assert outcome.verdict.word == "path only"

@@ -35,7 +35,7 @@ def paper_cells():
     """Return all cells of paper scale, those that differ in their seed once."""
     found = {}
     for experiment in EXPERIMENTS:
-        for cell in experiment.cells(experiment.setting("paper")):
+        for cell in experiment.cells(experiment.scope("paper")):
             found.setdefault(json.dumps({**cell.config, "seed": 0}, sort_keys=True), cell)
     return list(found.values())
 
@@ -198,7 +198,7 @@ def test_large_margins_are_annealed_as_their_authors_do():
     schedules = {
         scale: {
             method["name"]: tuple(method.get("schedules", ()))
-            for cell in BY_ID["lm-tab4"].cells(BY_ID["lm-tab4"].setting(scale))
+            for cell in BY_ID["lm-tab4"].cells(BY_ID["lm-tab4"].scope(scale))
             for method in cell.config.get("methods", [])
             or [{"name": cell.config["method"], **cell.config["training"]}]
             if method["name"] in ("LGM", "L-Softmax")
@@ -219,7 +219,7 @@ def test_large_margins_are_annealed_as_their_authors_do():
 @pytest.mark.parametrize("name", [name for name in BY_ID if name.startswith("gd-")])
 def test_pages_say_how_weight_clipping_was_read(name):
     experiment = BY_ID[name]
-    cells = experiment.cells(experiment.setting("paper"))
+    cells = experiment.cells(experiment.scope("paper"))
     tiny = [cell for cell in cells if cell.config.get("data") == "tiny_imagenet"]
     assert all(cell.config["training"]["clip"] == 3.0 for cell in tiny)
     page = (RESULTS / name / "README.md").read_text(encoding="utf-8")
@@ -254,6 +254,6 @@ def test_the_rule_of_thumb_is_linear_in_epochs():
 
 
 def test_betas_can_be_chosen_by_their_value():
-    cells = BY_ID["gd-fig6"].cells(BY_ID["gd-fig6"].setting("paper"))
+    cells = BY_ID["gd-fig6"].cells(BY_ID["gd-fig6"].scope("paper"))
     assert {cell.config["beta"] for cell in cells} == {20, 10, 5, 1, 0.1, 0.01}
     assert {cell.config["model"] for cell in cells} == {"resnet18"}

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from softmargin.papers.experiment import Result, Setting
+from softmargin.papers.core import Result, Scope
 from softmargin.papers.images import (
     EXPERIMENTS,
     gd_accuracy,
@@ -21,7 +21,7 @@ from softmargin.papers.outcome import VERDICTS
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
 
 
-SETTING = Setting("desk", (0, 1, 2))
+SETTING = Scope("desk", (0, 1, 2))
 
 
 def test_a_finding_needs_all_three_seeds_on_one_side():
@@ -42,7 +42,7 @@ def test_a_verdict_at_desk_scale_is_about_directions():
     assert verdict(SETTING, found).word == "holds in part"
     assert verdict(SETTING, found[1:]).word == "does not hold"
     assert verdict(SETTING, found).sentence.startswith("Of directions at this scale only.")
-    assert verdict(Setting("smoke", (0,)), found).word == "path only"
+    assert verdict(Scope("smoke", (0,)), found).word == "path only"
     assert {verdict(SETTING, found[:n]).word for n in (1, 2)} <= set(VERDICTS)
 
 
@@ -88,7 +88,7 @@ def fabricated(cell):
 @pytest.mark.parametrize("scale", ["desk", "paper"])
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.id)
 def test_larger_scales_conclude_from_what_cells_give(experiment, scale):
-    setting = experiment.setting(scale)
+    setting = experiment.scope(scale)
     results = [(cell, fabricated(cell)) for cell in experiment.cells(setting)]
     outcome = experiment.conclude(setting, results)
     assert outcome.verdict.word in list(VERDICTS)[:4]
@@ -112,7 +112,7 @@ def test_larger_scales_conclude_from_what_cells_give(experiment, scale):
 )
 def test_all_printed_numbers_stand_beside_ours_at_paper_scale(name, count):
     experiment = BY_ID[name]
-    setting = experiment.setting("paper")
+    setting = experiment.scope("paper")
     results = [(cell, fabricated(cell)) for cell in experiment.cells(setting)]
     tables = experiment.conclude(setting, results).tables
     assert sum(entry.paper is not None for table in tables for entry in table.entries) == count

@@ -13,7 +13,7 @@ pytest.importorskip("sklearn")
 
 from softmargin.data import load_table
 from softmargin.diagnostics import intra_class_angles
-from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.core import Cell, Result
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS
 from softmargin.papers.tabular.cross_validation import TRAINING, configured
@@ -36,7 +36,7 @@ def entry(table, row, column):
 
 @pytest.fixture(scope="module")
 def depths(tmp_path_factory):
-    cells = FIG2.cells(FIG2.setting("smoke"))
+    cells = FIG2.cells(FIG2.scope("smoke"))
     folders = [tmp_path_factory.mktemp("depth") for _ in cells]
     return [
         (cell, train_depths(cell.config, folder, nothing, threads=1))
@@ -46,7 +46,7 @@ def depths(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def angles(tmp_path_factory):
-    (cell,) = FIG1.cells(FIG1.setting("smoke"))
+    (cell,) = FIG1.cells(FIG1.scope("smoke"))
     told = []
     result = train_angles(cell.config, tmp_path_factory.mktemp("angles"), told.append, threads=1)
     assert told == sorted(told)
@@ -57,25 +57,25 @@ def angles(tmp_path_factory):
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=["ag-fig1", "ag-fig2"])
 class TestScales:
     def test_smoke_needs_no_data(self, experiment):
-        cells = experiment.cells(experiment.setting("smoke"))
+        cells = experiment.cells(experiment.scope("smoke"))
         assert all(cell.needs == () for cell in cells)
 
     def test_configuration_is_plain(self, experiment):
-        for cell in experiment.cells(experiment.setting("desk")):
+        for cell in experiment.cells(experiment.scope("desk")):
             assert cell.needs == ("uci/iris",)
             assert json.loads(json.dumps(cell.config)) == cell.config
 
 
 class TestDepths:
     def test_desk_is_the_papers_size(self):
-        cells = FIG2.cells(FIG2.setting("desk"))
+        cells = FIG2.cells(FIG2.scope("desk"))
         found = [cell.config["training"]["model_options"]["depth"] for cell in cells]
         assert found == list(range(1, 11))
         assert all(len(cell.config["methods"]) == 7 for cell in cells)
         assert all((len(c.config["runs"]), c.config["folds"]) == (10, 10) for c in cells)
 
     def test_conclusion(self, depths):
-        outcome = FIG2.conclude(FIG2.setting("smoke"), depths[::-1])  # in any order
+        outcome = FIG2.conclude(FIG2.scope("smoke"), depths[::-1])  # in any order
         assert outcome.verdict.word == "path only"
         for (_, result), row in zip(depths, ("1", "4"), strict=True):
             for m, name in enumerate(NAMES):
@@ -111,7 +111,7 @@ class TestDepths:
             config = {"training": shared, "runs": [0, 1, 2], "folds": 4}
             result = Result({"methods": NAMES}, {"accuracy": accuracy})
             finished.append((Cell("depths", config, str(depth)), result))
-        outcome = FIG2.conclude(FIG2.setting("desk"), finished)
+        outcome = FIG2.conclude(FIG2.scope("desk"), finished)
         assert outcome.verdict.word == word
         assert entry(outcome.tables[0], "10", "Soft").paper == 33.0
         assert entry(outcome.tables[0], "10", "Center").paper is None
@@ -169,7 +169,7 @@ class TestAngles:
         assert inside(theta, y, 1.0).tolist() == [True, True]
 
     def test_conclusion(self, angles):
-        outcome = FIG1.conclude(FIG1.setting("smoke"), [angles])
+        outcome = FIG1.conclude(FIG1.scope("smoke"), [angles])
         assert outcome.verdict.word == "path only"
         gap, pull = outcome.tables
         for row, theoretical, paper in (("s = 1", 83.8, 84.0), ("s = 40", 2.1, 2.0)):
@@ -204,4 +204,4 @@ class TestAngles:
             made[:, i] += others * math.radians(degrees) + 1e-4 * rng.random((3, 4, len(y), 1))
         config = dict(cell.config) | {"seeds": [0, 1, 2, 3]}
         finished = [(Cell("angles", config, ""), Result({}, {"angles": made, "y": y}))]
-        assert FIG1.conclude(FIG1.setting("desk"), finished).verdict.word == word
+        assert FIG1.conclude(FIG1.scope("desk"), finished).verdict.word == word

@@ -9,7 +9,7 @@ import torch
 from smoke_runs import conclude_all, run_all
 
 from softmargin import data
-from softmargin.papers.experiment import Result
+from softmargin.papers.core import Result
 from softmargin.papers.findings import Finding, banded, verdict
 from softmargin.papers.mnist import (
     EXPERIMENTS,
@@ -61,7 +61,7 @@ def alone(finished, digits):
 def test_the_experiments_of_confidence_share_their_cells_and_the_features_have_others():
     for scale in ("smoke", "desk", "paper"):
         keys = {
-            name: [cell.key for cell in each.cells(each.setting(scale))]
+            name: [cell.key for cell in each.cells(each.scope(scale))]
             for name, each in BY_ID.items()
         }
         (shared,) = {tuple(keys[name]) for name in CONFIDENCE_IDS if name != "gd-tab1"}
@@ -72,7 +72,7 @@ def test_the_experiments_of_confidence_share_their_cells_and_the_features_have_o
 
 def test_desk_is_the_papers_full_size():
     experiment = BY_ID["gd-tab1"]
-    desk, paper = (experiment.cells(experiment.setting(scale)) for scale in ("desk", "paper"))
+    desk, paper = (experiment.cells(experiment.scope(scale)) for scale in ("desk", "paper"))
     assert [cell.key for cell in desk] == [cell.key for cell in paper]
     config = desk[0].config
     assert [cell.config["epochs"] for cell in desk] == [100] * 8 + [cells.EARLY] * 8
@@ -85,7 +85,7 @@ def test_desk_is_the_papers_full_size():
 
 def test_smoke_cells_need_bundled_data_only_and_say_that_they_are_short():
     for experiment in EXPERIMENTS:
-        for cell in experiment.cells(experiment.setting("smoke")):
+        for cell in experiment.cells(experiment.scope("smoke")):
             assert cell.needs == ("digits",)
             assert cell.seconds < 2
         assert set(experiment.deviations) == {"smoke", "desk", "paper"}
@@ -209,7 +209,7 @@ def test_features_of_a_stratified_sample_are_returned_and_their_spread(finished,
 
 
 def test_progress_goes_from_0_to_1(tmp_path):
-    (cell, _) = BY_ID["gd-fig1"].cells(BY_ID["gd-fig1"].setting("smoke"))
+    (cell, _) = BY_ID["gd-fig1"].cells(BY_ID["gd-fig1"].scope("smoke"))
     config = {**cell.config, "epochs": 2, "variants": ["1", "0.1"]}
     shares = []
     first = train_seed(config, tmp_path, shares.append)
@@ -248,7 +248,7 @@ def test_every_outcome_is_whole_and_small(outcomes):
 def test_every_outcome_is_judged_at_desk_scale(finished, name):
     """The rules run on any numbers; these are smoke's, and only their form is looked at."""
     experiment = BY_ID[name]
-    outcome = experiment.conclude(experiment.setting("desk", 2), finished[name])
+    outcome = experiment.conclude(experiment.scope("desk", 2), finished[name])
     assert outcome.verdict.word in list(VERDICTS)[:4]
     assert any(digit in outcome.verdict.sentence for digit in "0123456789")
     assert "nan" not in outcome.verdict.sentence
@@ -258,7 +258,7 @@ def test_every_outcome_is_judged_at_desk_scale(finished, name):
 def test_charts_of_the_full_size_stay_below_100_kb(finished, name):
     """Results as long as at desk scale: all variants, 100 epochs, 1,000 features."""
     experiment = BY_ID[name]
-    setting = experiment.setting("desk")
+    setting = experiment.scope("desk")
     full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
     outcome = experiment.conclude(setting, full)
     assert len(json.dumps([chart.as_dict() for chart in outcome.charts])) < 100_000
@@ -297,7 +297,7 @@ def _full_size(cell):
 
 def test_the_table_has_the_papers_counts_beside_ours_at_full_size_only():
     experiment = BY_ID["gd-tab1"]
-    setting = experiment.setting("desk")
+    setting = experiment.scope("desk")
     full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
     first, early, during, others, _ = experiment.conclude(setting, full).tables
     full = full[:8]
@@ -316,7 +316,7 @@ def test_the_table_has_the_papers_counts_beside_ours_at_full_size_only():
 
 def test_the_early_epoch_is_the_one_in_which_cross_entropy_is_where_it_is_in_the_paper():
     experiment = BY_ID["gd-tab1"]
-    setting = experiment.setting("desk")
+    setting = experiment.scope("desk")
     full = [(cell, _full_size(cell)) for cell in experiment.cells(setting)]
     for cell, result in full:
         if cell.config["epochs"] == cells.EARLY:

@@ -11,9 +11,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.papers import planning
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell, experiments, find
 from softmargin.papers.planning import is_for_gpu, missing_data, planned, tried_out, would_take
-from softmargin.papers.registry import experiments, find
 from softmargin.papers.selecting import parse_only, select
 
 CELLS = [
@@ -72,7 +71,7 @@ def test_long_lists_of_values_are_cut() -> None:
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_every_cell_of_every_experiment_can_be_planned(scale: str) -> None:
     for experiment in experiments().values():
-        for cell in experiment.cells(experiment.setting(scale)):
+        for cell in experiment.cells(experiment.scope(scale)):
             plan = planned(cell)
             assert plan.label == cell.label
             assert plan.seconds > 0
@@ -87,7 +86,7 @@ def test_every_cell_of_every_experiment_can_be_planned(scale: str) -> None:
 def test_plans_count_steps_as_training_takes_them() -> None:
     def first(name: str, scale: str) -> Any:
         experiment = find(name)
-        return planned(experiment.cells(experiment.setting(scale))[0])
+        return planned(experiment.cells(experiment.scope(scale))[0])
 
     table = first("gd-tab1", "desk")
     assert (table.models, table.steps) == (10, 100 * 600)
@@ -100,14 +99,14 @@ def test_plans_count_steps_as_training_takes_them() -> None:
 
 def test_a_dry_run_builds_a_paper_cell() -> None:
     experiment = find("gd-tab2")
-    cells = experiment.cells(experiment.setting("paper"))
+    cells = experiment.cells(experiment.scope("paper"))
     cell = next(each for each in cells if each.config["model"] == "mobilenet_v1")
     plan = tried_out(cell)
     assert plan.gpu
     assert plan.parameters is not None
     assert plan.parameters > 1e6
     assert plan.steps == planned(cell).steps
-    (theory,) = find("gd-fig2").cells(find("gd-fig2").setting("paper"))
+    (theory,) = find("gd-fig2").cells(find("gd-fig2").scope("paper"))
     assert tried_out(theory).parameters is None
 
 
@@ -115,7 +114,7 @@ def test_what_paper_scale_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SOFTMARGIN_DATA", str(tmp_path))
     monkeypatch.setenv("SOFTMARGIN_CACHE", str(tmp_path / "cache"))
     experiment = find("gd-tab2")
-    cells = experiment.cells(experiment.setting("paper"))
+    cells = experiment.cells(experiment.scope("paper"))
     needed = sorted({name for cell in cells for name in cell.needs})
     assert missing_data(cells) == needed
     sentence = would_take(cells, gpu=False)
@@ -128,7 +127,7 @@ def test_what_paper_scale_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         assert words in sentence
     assert "GPU here" not in would_take(cells, gpu=True)
-    (theory,) = find("gd-fig2").cells(find("gd-fig2").setting("paper"))
+    (theory,) = find("gd-fig2").cells(find("gd-fig2").scope("paper"))
     assert would_take([theory], gpu=False) == ""
     monkeypatch.setattr(planning, "missing_data", lambda cells: [])
     assert would_take(cells, gpu=True) == ""

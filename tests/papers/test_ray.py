@@ -25,8 +25,8 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("needs ray", allow_module_level=True)
 
-from softmargin.papers import ray_cluster, ray_running, work
-from softmargin.papers.experiment import Cell, Result
+from softmargin.papers import core, ray_cluster, ray_running
+from softmargin.papers.core import Cell, Result
 from softmargin.papers.ray_cluster import AUTHENTICATION, BEYOND_LOOPBACK, alone, check_answers
 from softmargin.papers.ray_running import Place, place_of, run_cell, run_on_ray
 from softmargin.papers.running import run_cells
@@ -44,7 +44,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-def count_up(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def count_up(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     """Draw random numbers and sum them up, slowly, with checkpoints; write down who does it."""
     if config.get("fail"):
         raise RuntimeError("it was asked to")
@@ -252,7 +252,7 @@ def test_a_local_cluster_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch)
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
 
 
-def cores(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def cores(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     """Return how many cores this task was given and how many threads it has."""
     import ray
     import torch
@@ -306,7 +306,7 @@ def listeners() -> set[str]:
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-def look_around(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def look_around(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     return Result({"listeners": sorted(listeners())})
 
 

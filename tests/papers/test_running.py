@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softmargin.papers import work
-from softmargin.papers.experiment import Cell, Experiment, Result, Setting
+from softmargin.papers import core
+from softmargin.papers.core import Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Outcome, Verdict
 from softmargin.papers.running import Tally, run_cells
 from softmargin.papers.store import CellStore
@@ -24,7 +24,7 @@ from softmargin.papers.store import CellStore
 SUM = f"{__name__}:slow_sum"
 
 
-def slow_sum(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def slow_sum(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     """Add numbers with a checkpoint after each, and count in the folder's parent how often."""
     state = folder / "kept" / "state.json"
     state.parent.mkdir(exist_ok=True)
@@ -111,7 +111,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.running import run_cells
 from softmargin.papers.store import CellStore
 cells = [Cell("test_running:slow_sum", {"count": n}, str(n), n) for n in (20, 15)]
@@ -137,10 +137,10 @@ def test_killed_and_started_again_nothing_finished_is_run_again(tmp_path: Path, 
 
 
 def experiment(**changes: Any) -> Experiment:
-    def cells(setting: Setting) -> list[Cell]:
+    def cells(setting: Scope) -> list[Cell]:
         return [cell(3 + seed) for seed in setting.seeds]
 
-    def conclude(setting: Setting, finished: Any) -> Outcome:
+    def conclude(setting: Scope, finished: Any) -> Outcome:
         return Outcome(Verdict("shown", f"{len(finished)} cells at {setting.scale} scale."))
 
     options: dict[str, Any] = {"spread": True, **changes}

@@ -13,12 +13,11 @@ pytest.importorskip("scipy")
 from scipy.special import expit
 
 from softmargin import functional, theory
-from softmargin.papers.experiment import SCALES
+from softmargin.papers.core import SCALES, find_work
 from softmargin.papers.theory import EXPERIMENTS
 from softmargin.papers.theory import gradients as theory_gradients
 from softmargin.papers.theory import margins as theory_margins
 from softmargin.papers.theory.checks import Check, agree, crossing, verdict_of
-from softmargin.papers.work import find_work
 from softmargin.report.draw import draw
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}
@@ -27,7 +26,7 @@ ids = pytest.mark.parametrize("name", BY_ID)
 
 def concluded(name, scale="desk"):
     experiment = BY_ID[name]
-    return experiment.conclude(experiment.setting(scale), [])
+    return experiment.conclude(experiment.scope(scale), [])
 
 
 def curves(name, chart):
@@ -52,7 +51,7 @@ def test_all_scales_are_one_cell_without_work_and_the_same(name, tmp_path):
     experiment = BY_ID[name]
     keys = set()
     for scale in SCALES:
-        setting = experiment.setting(scale)
+        setting = experiment.scope(scale)
         assert setting.seeds == (0,)
         (cell,) = experiment.cells(setting)
         keys.add(cell.key)
@@ -63,7 +62,7 @@ def test_all_scales_are_one_cell_without_work_and_the_same(name, tmp_path):
 
 
 def test_cells_of_different_figures_are_different():
-    cells = [e.cells(e.setting("desk"))[0] for e in EXPERIMENTS]
+    cells = [e.cells(e.scope("desk"))[0] for e in EXPERIMENTS]
     assert len({cell.key for cell in cells}) == 4
 
 

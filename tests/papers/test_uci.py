@@ -15,7 +15,7 @@ from scipy import stats
 
 from softmargin.data import Provenance, Split, load_table
 from softmargin.data.table import as_table
-from softmargin.papers.experiment import Cell, Result
+from softmargin.papers.core import Cell, Result
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.statistics import holm, wins
 from softmargin.papers.tabular import choice, cross_validation
@@ -32,8 +32,8 @@ from softmargin.training.ensemble import train_together
 from softmargin.training.ensemble.members import make_parts
 
 (EXPERIMENT,) = EXPERIMENTS
-SMOKE = EXPERIMENT.setting("smoke")
-DESK = EXPERIMENT.setting("desk")
+SMOKE = EXPERIMENT.scope("smoke")
+DESK = EXPERIMENT.scope("desk")
 NAMES = [method["name"] for method in METHODS]
 
 

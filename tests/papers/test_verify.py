@@ -19,8 +19,7 @@ from softmargin._files import write_json
 from softmargin.calibration import calibration_metrics
 from softmargin.papers import reproduce
 from softmargin.papers.consistency import first_difference, is_close
-from softmargin.papers.experiment import Cell, Result
-from softmargin.papers.registry import find_all
+from softmargin.papers.core import Cell, Result, find_all
 from softmargin.papers.scoring import EXACT, SCORES, allowances, scored_again, scores_of
 from softmargin.papers.store import CellStore
 from softmargin.papers.verifying import Checked, results_in, verify
@@ -163,7 +162,7 @@ def test_a_changed_page_is_named_by_table_row_and_column(clone: Path) -> None:
 
 def test_a_changed_cell_is_caught(out: Path) -> None:
     (experiment,) = find_all(["gd-tab1"])
-    cell = experiment.cells(experiment.setting("smoke"))[0]
+    cell = experiment.cells(experiment.scope("smoke"))[0]
     path = CellStore(out).folder(cell).path / "result.json"
 
     def count(values: Any) -> None:
@@ -191,7 +190,7 @@ def test_a_changed_cell_is_caught(out: Path) -> None:
 
 def test_changed_logits_are_caught(out: Path) -> None:
     (experiment,) = find_all(["gd-tab1"])
-    cell = experiment.cells(experiment.setting("smoke"))[0]
+    cell = experiment.cells(experiment.scope("smoke"))[0]
     path = CellStore(out).folder(cell).path / "arrays.npz"
     arrays = dict(np.load(path))
     arrays["test_logits"][2] = arrays["test_logits"][2][::-1]

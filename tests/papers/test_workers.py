@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from softmargin.papers import running, work
-from softmargin.papers.experiment import Cell, Result
+from softmargin.papers import core, running
+from softmargin.papers.core import Cell, Result
 from softmargin.papers.running import run_cells
 from softmargin.papers.store import CellStore
 
@@ -23,7 +23,7 @@ HANGS = 120.0  # seconds, after which something is taken to hang
 HELD = "test_workers:held"  # as workers find it, whatever pytest calls this file
 
 
-def held(config: Mapping[str, Any], folder: Path, progress: work.Progress) -> Result:
+def held(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
     """Write down which process does it; in the first tries wait to be killed."""
     pids = folder.parent / f"{config['name']}.pids"
     with pids.open("a") as file:

@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 
 from softmargin.charts import Chart, Series
 from softmargin.papers import write
-from softmargin.papers.experiment import Cell, Experiment
+from softmargin.papers.core import Cell, Experiment
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 from softmargin.papers.pages import result_page
 from softmargin.papers.statistics import Comparison
@@ -69,7 +69,7 @@ def made_up(name="gd-tab9", paper="GD", **rest):
 
 def written(folder, outcome=OUTCOME, experiment=None, **facts):
     experiment = experiment or made_up()
-    write_result(experiment, experiment.setting("desk", 2), outcome, folder, facts)
+    write_result(experiment, experiment.scope("desk", 2), outcome, folder, facts)
     return folder
 
 
@@ -161,7 +161,7 @@ def test_numbers_are_strict_json_with_all_that_was_run(tmp_path):
     assert values["configuration"]["common"] == {"epochs": 3, "rates": [0.1, 0.01]}
     found = values["configuration"]["cells"]
     assert [each["config"] for each in found] == [{"seed": 0}, {"seed": 1}]
-    assert [each["key"] for each in found] == [c.key for c in cells(made_up().setting("desk", 2))]
+    assert [each["key"] for each in found] == [c.key for c in cells(made_up().scope("desk", 2))]
     assert not re.search(r"20\d\d-\d\d-\d\d", text)
     assert max(map(len, text.splitlines())) < 200
 

@@ -8,7 +8,7 @@ import numpy as np
 from softmargin._files import write_json
 from softmargin.charts import Chart, Series
 from softmargin.papers import write
-from softmargin.papers.experiment import Cell, Experiment
+from softmargin.papers.core import Cell, Experiment
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 from softmargin.papers.statistics import corrected_resampled_t_test, holm, paired_bootstrap
 
@@ -163,7 +163,7 @@ def write_made_up(folder, name, found, paper="GD", **rest):
     """Write the numbers of a result, without its figures, which take their time."""
     made = experiment(name, paper, **rest)
     with mock.patch.object(write, "standalone_svg", return_value="<svg/>"):
-        write.write_result(made, made.setting("desk", 5), found, folder / name)
+        write.write_result(made, made.scope("desk", 5), found, folder / name)
 
 
 def many(folder, number=45):

@@ -20,8 +20,8 @@ import made_up_results as made_up
 
 from softmargin.charts import Chart, Series
 from softmargin.cli import main
+from softmargin.papers.core import experiments, find
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
-from softmargin.papers.registry import experiments, find
 from softmargin.papers.statistics import Comparison, paired_bootstrap
 from softmargin.report.result_charts import drawing
 from softmargin.report.result_tables import table_view
@@ -155,7 +155,7 @@ def test_what_was_not_run_or_failed_is_said(folder, page, tmp_path):
     assert "No cell has failed." in words
     folder = shutil.copytree(folder, tmp_path / "results")
     experiment = find("ag-fig1")
-    cell = experiment.cells(experiment.setting("smoke"))[0]
+    cell = experiment.cells(experiment.scope("smoke"))[0]
     for key, label in ((cell.key, cell.label), ("0123456789abcdef", "<b>odd</b>")):
         broken = folder / ".cells" / key
         broken.mkdir(parents=True)
@@ -170,7 +170,7 @@ def test_what_was_not_run_or_failed_is_said(folder, page, tmp_path):
 def test_begun_is_not_the_same_as_not_run(tmp_path):
     made_up.write_made_up(tmp_path, "x-1", made_up.outcome(1, charts=[]))
     experiment = find("gd-fig4")
-    cells = experiment.cells(experiment.setting("smoke"))
+    cells = experiment.cells(experiment.scope("smoke"))
     done = tmp_path / ".cells" / cells[0].key
     done.mkdir(parents=True)
     (done / "result.json").write_text("{}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from softmargin._progress import Progress
-    from softmargin.papers.experiment import Cell, Experiment
+    from softmargin.papers.core import Cell, Experiment
     from softmargin.papers.outcome import Outcome
     from softmargin.papers.reproduce import Runner
     from softmargin.papers.running import Report, Tally
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int | None:
     """Run one action."""
     require_lab()
     if options.action in ("run", "status") and options.out is None:
-        from softmargin.papers.experiment import usual_folder
+        from softmargin.papers.core import usual_folder
 
         options.out = usual_folder(options.scale)
     if options.action == "verify":
@@ -49,11 +49,11 @@ def run(options: argparse.Namespace) -> int | None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from softmargin.papers.registry import experiments
+    from softmargin.papers.core import experiments
 
     rows = [("id", "paper", "what", "cells", "seeds", "about")]
     for experiment in experiments().values():
-        setting = experiment.setting(options.scale)
+        setting = experiment.scope(options.scale)
         cells = experiment.cells(setting)
         seeds = str(len(setting.seeds)) if experiment.spread else "-"
         about = duration(sum(cell.seconds for cell in cells))
@@ -64,7 +64,7 @@ def _list(options: argparse.Namespace) -> None:
 
 def _status(options: argparse.Namespace) -> None:
     from softmargin.papers import reproduce
-    from softmargin.papers.registry import experiments
+    from softmargin.papers.core import experiments
     from softmargin.papers.store import CellStore
 
     store = CellStore(options.out)
@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace) -> None:
     from softmargin._files import DamagedFileError
     from softmargin.data.errors import MissingDataError
     from softmargin.papers import reproduce
-    from softmargin.papers.registry import find_all
+    from softmargin.papers.core import find_all
     from softmargin.papers.running import usual_jobs
     from softmargin.papers.store import CELLS, CellStore
 

@@ -10,7 +10,7 @@ from softmargin._progress import duration
 from softmargin.commands.common import UsageError, print_table
 
 if TYPE_CHECKING:
-    from softmargin.papers.experiment import Cell, Experiment
+    from softmargin.papers.core import Cell, Experiment
     from softmargin.papers.planning import CellPlan
     from softmargin.papers.verifying import Checked
 
@@ -20,7 +20,7 @@ DIFFERS = 1
 def plan(options: argparse.Namespace) -> None:
     """Print the cells of ids: what each trains, how many steps, how long."""
     from softmargin.papers import reproduce
-    from softmargin.papers.registry import find_all
+    from softmargin.papers.core import find_all
     from softmargin.papers.selecting import parse_only
 
     try_out = options.scale == "paper" and not options.no_dry_run

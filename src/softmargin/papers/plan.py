@@ -1,4 +1,4 @@
-"""What is to be run: settings and cells of experiments, what each trains, and what that takes.
+"""What is to be run: scopes and cells of experiments, what each trains, and what that takes.
 
 At paper scale a plan is tried out: everything a cell trains is built and two real steps are taken,
 on a few made-up images of the right shape and number of classes. Network, head, loss, optimiser,
@@ -25,7 +25,7 @@ from typing import Any
 from softmargin.data.errors import DownloadError, MissingDataError
 from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
-from softmargin.papers.experiment import Cell, Experiment, Setting
+from softmargin.papers.core import Cell, Experiment, Scope
 from softmargin.papers.statistics import require_spread
 
 UNSPLIT = 0.9  # the share trained on of data that come unsplit
@@ -87,20 +87,20 @@ class CellPlan:
     losses: tuple[float, ...] = ()
 
 
-def settings_of(
+def scopes_of(
     wanted: Sequence[Experiment], scale: str, seeds: int | None = None
-) -> dict[str, Setting]:
-    """Return the setting of every experiment by id, with the usual number of seeds or another."""
+) -> dict[str, Scope]:
+    """Return the scope of every experiment by id, with the usual number of seeds or another."""
     if seeds is not None and any(experiment.spread for experiment in wanted):
         require_spread(seeds)
-    return {each.id: each.setting(scale, seeds if each.spread else None) for each in wanted}
+    return {each.id: each.scope(scale, seeds if each.spread else None) for each in wanted}
 
 
 def chosen_cells(
-    wanted: Sequence[Experiment], settings: Mapping[str, Setting], only: Wanted | None = None
+    wanted: Sequence[Experiment], scopes: Mapping[str, Scope], only: Wanted | None = None
 ) -> dict[str, list[Cell]]:
     """Return the cells of every experiment by id, those that ``only`` leaves."""
-    cells = {each.id: list(each.cells(settings[each.id])) for each in wanted}
+    cells = {each.id: list(each.cells(scopes[each.id])) for each in wanted}
     if not only:
         return cells
     kept = {cell.key for cell in select([cell for own in cells.values() for cell in own], only)}

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from softmargin._files import write_file
-from softmargin.papers.experiment import Cell
+from softmargin.papers.core import Cell
 from softmargin.papers.plan import is_for_gpu
 from softmargin.papers.run import LOOK_EVERY, Ended, Report, Tally, attempt, begin
 from softmargin.papers.store import CELLS, CellStore

@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from softmargin.calibration import calibration_metrics
-from softmargin.papers.experiment import Array, Cell, Result
+from softmargin.papers.core import Array, Cell, Result
 
 EXACT = 1e-6
 BINS = 10

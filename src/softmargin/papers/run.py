@@ -24,7 +24,7 @@ import torch
 
 from softmargin._files import UNFINISHED
 from softmargin._warnings import plain_warnings
-from softmargin.papers.experiment import SCALES, Cell, Experiment, Setting
+from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.plan import Wanted, chosen_cells
 from softmargin.papers.store import CellStore, is_full
@@ -109,7 +109,7 @@ Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
 
 def reproduce(
     wanted: Sequence[Experiment],
-    settings: Mapping[str, Setting],
+    scopes: Mapping[str, Scope],
     out: Path,
     *,
     only: Wanted | None = None,
@@ -122,7 +122,7 @@ def reproduce(
 
     Args:
         wanted: the experiments.
-        settings: of each by id.
+        scopes: of each by id.
         out: the folder of all results.
         only: which cells to run, by their configuration; by default all.
         jobs: how many cells at a time, in processes of their own.
@@ -134,21 +134,21 @@ def reproduce(
         How the cells went, and which experiments still lack some.
     """
     store = CellStore(out)
-    chosen = chosen_cells(wanted, settings, only)
+    chosen = chosen_cells(wanted, scopes, only)
     runner = runner or partial(run_cells, jobs=jobs)
     tally = runner([cell for own in chosen.values() for cell in own], store, report)
     for experiment in wanted:
-        setting = settings[experiment.id]
-        own = list(experiment.cells(setting))
+        scope = scopes[experiment.id]
+        own = list(experiment.cells(scope))
         if missing := sum(not store.is_finished(cell) for cell in own):
             tally.missing[experiment.id] = missing, len(own)
             continue
-        outcome = experiment.conclude(setting, [(cell, store.result(cell)) for cell in own])
+        outcome = experiment.conclude(scope, [(cell, store.result(cell)) for cell in own])
         folder = out / experiment.id
         seconds = sum(store.seconds(cell) for cell in own)
         with store.locked():
             _tidy(folder)
-            write_result(experiment, setting, outcome, folder, {"seconds": f"{seconds:.0f}"})
+            write_result(experiment, scope, outcome, folder, {"seconds": f"{seconds:.0f}"})
         if tell is not None:
             tell(experiment, outcome, folder)
     with store.locked():
@@ -165,11 +165,11 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
         store.check(cell)
 
 
-def check_replaced(out: Path, settings: Mapping[str, Setting]) -> None:
+def check_replaced(out: Path, scopes: Mapping[str, Scope]) -> None:
     """Refuse to replace results by those of a smaller scale, or of fewer seeds at the same one."""
     for meta, _ in read_results(out):
-        there = Setting(meta["scale"], tuple(meta["seeds"]))
-        wanted = settings.get(meta["id"], there)
+        there = Scope(meta["scale"], tuple(meta["seeds"]))
+        wanted = scopes.get(meta["id"], there)
         if _size(wanted) < _size(there):
             raise ValueError(
                 f"argument --out: {str(out / meta['id'])!r} has results of {there.scale} scale "
@@ -179,8 +179,8 @@ def check_replaced(out: Path, settings: Mapping[str, Setting]) -> None:
             )
 
 
-def _size(setting: Setting) -> tuple[int, int]:
-    return SCALES.index(setting.scale), len(setting.seeds)
+def _size(scope: Scope) -> tuple[int, int]:
+    return SCALES.index(scope.scale), len(scope.seeds)
 
 
 def run_cells(

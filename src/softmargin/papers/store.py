@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from softmargin._files import UNFINISHED, DamagedFileError, read_json, write_file, write_json
-from softmargin.papers.experiment import Cell, Result
-from softmargin.papers.work import find_work
+from softmargin.papers.core import Cell, Result, find_work
 from softmargin.training.folder import RunFolder
 
 CELLS = ".cells"

@@ -25,8 +25,8 @@ import numpy as np
 from softmargin import data
 from softmargin._files import DamagedFileError
 from softmargin.data.errors import MissingDataError
-from softmargin.papers import registry
-from softmargin.papers.experiment import Array, Cell, Experiment, Result, Setting
+from softmargin.papers import core
+from softmargin.papers.core import Array, Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable
 from softmargin.papers.pages import index_page, result_page
 from softmargin.papers.rescoring import scored_again
@@ -106,9 +106,9 @@ def _check_result(folder: Path, store: CellStore, checked: Checked, scored: set[
     if meta["id"] != checked.id:
         checked.problems.append(f"{NUMBERS} is of {meta['id']}")
     checked.problems += number_differences(outcome)
-    experiment = registry.experiments().get(meta["id"])
-    setting = Setting(meta["scale"], tuple(meta["seeds"]))
-    cells = [] if experiment is None else list(experiment.cells(setting))
+    experiment = core.experiments().get(meta["id"])
+    scope = Scope(meta["scale"], tuple(meta["seeds"]))
+    cells = [] if experiment is None else list(experiment.cells(scope))
     written = meta["configuration"]["cells"]
     checked.problems += _key_differences(meta["configuration"])
     if experiment is None or {cell.key for cell in cells} != {each["key"] for each in written}:
@@ -117,7 +117,7 @@ def _check_result(folder: Path, store: CellStore, checked: Checked, scored: set[
         finished = _checked_cells(cells, store, checked, scored)
         checked.cells = len(finished)
         if finished:
-            checked.problems += _concluded_again(experiment, setting, finished, stored)
+            checked.problems += _concluded_again(experiment, scope, finished, stored)
     checked.problems += page_differences(folder / PAGE, result_page(meta, outcome))
     checked.problems += _figure_differences(folder, outcome, stored.get("figures", {}))
 
@@ -170,13 +170,13 @@ def _test_labels(cell: Cell) -> Array | None:
 
 def _concluded_again(
     experiment: Experiment,
-    setting: Setting,
+    scope: Scope,
     finished: Sequence[tuple[Cell, Result]],
     stored: Mapping[str, Any],
 ) -> Iterator[str]:
     """Yield where what is written is not what the cells give: a line for each entry and curve."""
     try:
-        fresh = plain(experiment.conclude(setting, finished).as_dict())
+        fresh = plain(experiment.conclude(scope, finished).as_dict())
     except Exception as error:  # numbers that were tampered with may break anything
         yield f"its cells cannot be concluded from: {type(error).__name__}: {error}"
         return

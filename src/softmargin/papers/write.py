@@ -21,7 +21,7 @@ import torch
 
 from softmargin._files import write_file, write_json
 from softmargin._papers import in_order
-from softmargin.papers.experiment import Cell, Experiment, Setting
+from softmargin.papers.core import Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.pages import claims_page, index_page, result_page
 from softmargin.papers.store import read_format
@@ -32,13 +32,13 @@ NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96
 REMEDY = "restore it, or delete it and run its id again"
-DECLARED = ("title", "paper", "where", "claim")  # fields of an experiment
-META = ("id", *DECLARED, "scale", "seeds", "command", "versions", "deviations", "facts")
+DECLARED = ("title", "paper", "where", "claim", "deviations")
+MADE = ("id", "scale", "seeds", "command", "versions", "facts", "configuration")
 
 
 def write_result(
     experiment: Experiment,
-    setting: Setting,
+    scope: Scope,
     outcome: Outcome,
     folder: Path,
     facts: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ def write_result(
 
     Args:
         experiment: what was run.
-        setting: at which scale, with which seeds.
+        scope: at which scale, with which seeds.
         outcome: what was concluded.
         folder: the experiment's own folder, such as ``results/gd-tab1``; made where missing.
         facts: what else is worth keeping, by name; ``command`` replaces the usual command.
@@ -59,7 +59,7 @@ def write_result(
                 "charts must have names of their own made of a-z, 0-9, '.', '_' and '-', "
                 f"but got {name!r}."
             )
-    meta = plain(_meta(experiment, setting, dict(facts or {})))
+    meta = plain(_meta(experiment, scope, dict(facts or {})))
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _charts_in(folder) - set(names)
     figures = {f"{chart.name}.svg": standalone_svg(chart) for chart in outcome.charts}
@@ -81,7 +81,7 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
         outcome = Outcome.from_dict(_with_nan(values))
         parts = ("format", "digest", "figures", *outcome.as_dict())
         meta = {key: value for key, value in values.items() if key not in parts}
-        missing = [name for name in (*META, "configuration") if name not in meta]
+        missing = [name for name in (*DECLARED, *MADE) if name not in meta]
         if missing:
             raise KeyError(missing[0])
         return meta, outcome
@@ -197,17 +197,17 @@ def _dumps(value: Any, indent: str) -> str:
     return f"{first}\n{inside}\n{indent}{last}"
 
 
-def _meta(experiment: Experiment, setting: Setting, facts: dict[str, str]) -> dict[str, Any]:
+def _meta(experiment: Experiment, scope: Scope, facts: dict[str, str]) -> dict[str, Any]:
     from softmargin import __version__
 
-    command = f"softmargin reproduce run {experiment.id} --scale {setting.scale}"
+    command = f"softmargin reproduce run {experiment.id} --scale {scope.scale}"
     if experiment.spread:
-        command += f" --seeds {len(setting.seeds)}"
+        command += f" --seeds {len(scope.seeds)}"
     return {
         "id": experiment.id,
-        **_declared(experiment, setting.scale),
-        "scale": setting.scale,
-        "seeds": setting.seeds,
+        **_declared(experiment, scope.scale),
+        "scale": scope.scale,
+        "seeds": scope.seeds,
         "command": facts.pop("command", command),
         "versions": {
             "softmargin": __version__,
@@ -216,14 +216,19 @@ def _meta(experiment: Experiment, setting: Setting, facts: dict[str, str]) -> di
             "python": platform.python_version(),
         },
         "facts": facts,
-        "configuration": _configuration(experiment.cells(setting)),
+        "configuration": _configuration(experiment.cells(scope)),
     }
 
 
 def _declared(experiment: Experiment, scale: str) -> dict[str, str]:
     """Return what is said about a result and was not measured."""
-    texts = {name: getattr(experiment, name) for name in DECLARED}
-    return {**texts, "deviations": experiment.deviations.get(scale, "")}
+    return {
+        "title": experiment.title_at(scale),
+        "paper": experiment.paper,
+        "where": experiment.where,
+        "claim": experiment.claim,
+        "deviations": experiment.deviations.get(scale, ""),
+    }
 
 
 def _configuration(cells: Sequence[Cell]) -> dict[str, Any]:

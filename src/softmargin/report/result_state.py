@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from softmargin._files import read_json
-from softmargin.papers.experiment import SCALES, Experiment, usual_folder
+from softmargin.papers.core import SCALES, Experiment, usual_folder
 from softmargin.papers.store import CELLS, CellStore
 
 NOT_RUN = "not run"
@@ -52,7 +52,7 @@ def missing(
 def _how_far(experiment: Experiment, store: CellStore) -> str:
     command = f"softmargin reproduce run {experiment.id}"
     for scale in reversed(SCALES):
-        cells = experiment.cells(experiment.setting(scale))
+        cells = experiment.cells(experiment.scope(scale))
         done = sum(store.is_finished(cell) for cell in cells)
         if done:
             here = "" if store.root == usual_folder(scale) else f" --out {quote(str(store.root))}"
@@ -67,7 +67,7 @@ def _owners(known: Mapping[str, Experiment]) -> dict[str, tuple[str, ...]]:
     """Return the ids that each cell belongs to, by its key, with the usual numbers of seeds."""
     owners: dict[str, tuple[str, ...]] = {}
     for name, experiment in known.items():
-        keys = {c.key for scale in SCALES for c in experiment.cells(experiment.setting(scale))}
+        keys = {c.key for scale in SCALES for c in experiment.cells(experiment.scope(scale))}
         for key in keys:
             owners[key] = (*owners.get(key, ()), name)
     return owners

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from softmargin._files import write_file
-from softmargin.papers.experiment import Experiment
+from softmargin.papers.core import Experiment, experiments
 from softmargin.papers.outcome import VERDICTS, Outcome
 from softmargin.papers.pages import PAPERS, SCALES, source, whose
-from softmargin.papers.registry import experiments
 from softmargin.papers.write import NUMBERS, read_result
 from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
 from softmargin.report.result_charts import drawing, tones_of

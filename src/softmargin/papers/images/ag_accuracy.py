@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, shown
 from softmargin.papers.images import ag_numbers, desk, recipes, words
 from softmargin.papers.images.charts import differences
@@ -50,7 +50,7 @@ class Table:
     paper: tuple[tuple[Score, Numbers], ...]
     findings: Callable[[Runs, Score, Task], list[Finding]]
 
-    def conclude(self, setting: Setting, finished: Finished) -> Outcome:
+    def conclude(self, setting: Scope, finished: Finished) -> Outcome:
         """Return accuracy beside the paper's, and whether ArcGrad leads."""
         runs = Runs(setting, finished, self.plan)
         note = "Differences are against Soft."
@@ -136,7 +136,7 @@ PLAN_3 = Plan(
 )
 
 
-def conclude_shares(setting: Setting, finished: Finished) -> Outcome:
+def conclude_shares(setting: Scope, finished: Finished) -> Outcome:
     """Return accuracy by share of the images, and whether ArcGrad's lead grows."""
     runs = Runs(setting, finished, PLAN_3)
     (task,) = runs.tasks

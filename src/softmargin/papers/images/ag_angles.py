@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, shown
 from softmargin.papers.images import ag_numbers, desk, recipes, words
 from softmargin.papers.images.ag_accuracy import DESK_RECIPE, RECIPE, SEEDS
@@ -40,7 +40,7 @@ OF_TRAINING = (
 PLAN_6 = Plan([(desk.ARC_10, ARC_GRAD_METHODS)], [(recipes.ARC_10, ARC_GRAD_METHODS)])
 
 
-def conclude_statistics(setting: Setting, finished: Finished) -> Outcome:
+def conclude_statistics(setting: Scope, finished: Finished) -> Outcome:
     """Return angle statistics beside the paper's, and whether ArcGrad's classes are compact."""
     runs = Runs(setting, finished, PLAN_6)
     (task,) = runs.tasks
@@ -92,7 +92,7 @@ PAIR = (SOFT, ARC_GRAD)
 PLAN_4 = Plan([(desk.ARC_10_PLUS, PAIR)], [(recipes.ARC_10, PAIR)])
 
 
-def conclude_histograms(setting: Setting, finished: Finished) -> Outcome:
+def conclude_histograms(setting: Scope, finished: Finished) -> Outcome:
     """Return histograms of intra-class angles by epoch, and whether ArcGrad's shrink faster."""
     runs = Runs(setting, finished, PLAN_4)
     (task,) = runs.tasks

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import Floats, banded
 from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.charts import bars
@@ -67,7 +67,7 @@ PLAN_COMPENSATION = Plan(
 PLAN_CALIBRATION = Plan(each([TOGETHER], EVERYTHING), each([WHOLE], EVERYTHING))
 
 
-def conclude_compensation(setting: Setting, finished: Finished) -> Outcome:
+def conclude_compensation(setting: Scope, finished: Finished) -> Outcome:
     """Return what compensation does to training, accuracy and calibration."""
     runs = Runs(setting, finished, PLAN_COMPENSATION)
     (task,) = runs.tasks
@@ -81,7 +81,7 @@ def conclude_compensation(setting: Setting, finished: Finished) -> Outcome:
     return _outcome(runs, values, found)
 
 
-def conclude_calibration(setting: Setting, finished: Finished) -> Outcome:
+def conclude_calibration(setting: Scope, finished: Finished) -> Outcome:
     """Return accuracy and calibration of β beside scaling, smoothing and focal loss."""
     runs = Runs(setting, finished, PLAN_CALIBRATION)
     (task,) = runs.tasks

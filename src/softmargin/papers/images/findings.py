@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softmargin.papers import findings
-from softmargin.papers.experiment import Setting
+from softmargin.papers.core import Scope
 from softmargin.papers.findings import RULE, compare, monotone
 from softmargin.papers.images.runs import Runs, Score
 from softmargin.papers.images.tasks import Task
@@ -16,7 +16,7 @@ __all__ = ["RULE", "Finding", "compare", "monotone", "of_score", "verdict"]
 DIRECTIONS = "At this scale only the direction of an effect can be judged."
 
 
-def verdict(setting: Setting, found: Sequence[Finding]) -> Verdict:
+def verdict(setting: Scope, found: Sequence[Finding]) -> Verdict:
     """Return what the findings say together; at desk scale, about directions alone."""
     remark = DIRECTIONS if setting.scale == "desk" else ""
     return findings.verdict(setting.scale, found, remark)

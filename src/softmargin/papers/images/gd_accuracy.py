@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.images import desk, gd_numbers, recipes, words
 from softmargin.papers.images.charts import differences
 from softmargin.papers.images.findings import RULE, Finding, of_score, verdict
@@ -44,7 +44,7 @@ class Table:
     paper: Numbers
     prefers: dict[str, int]
 
-    def conclude(self, setting: Setting, finished: Finished) -> Outcome:
+    def conclude(self, setting: Scope, finished: Finished) -> Outcome:
         """Return accuracy beside the paper's, and which β it prefers."""
         runs = Runs(setting, finished, self.plan)
         tables = [score_table(runs, self.score, BASELINE, self.paper)]

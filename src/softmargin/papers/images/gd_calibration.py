@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, banded
 from softmargin.papers.images import desk, gd_numbers, recipes, words
 from softmargin.papers.images.charts import bars
@@ -45,7 +45,7 @@ PLAN_3 = Plan(
 )
 
 
-def conclude_scaling(setting: Setting, finished: Finished) -> Outcome:
+def conclude_scaling(setting: Scope, finished: Finished) -> Outcome:
     """Return calibration errors by β and after scaling β = 1, and what they say."""
     runs = Runs(setting, finished, PLAN_3)
     rows = [task for task in runs.tasks if len(runs.methods(task)) > 1]
@@ -142,7 +142,7 @@ PLAN_5 = Plan(each([desk.TINY], SIX), each([recipes.TINY_34], SIX))
 PLAN_6 = Plan(each([desk.TINY_WIDER], SIX), each([recipes.TINY_50], SIX))
 
 
-def conclude_large(setting: Setting, finished: Finished) -> Outcome:
+def conclude_large(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 4: CIFAR-100 with β up to 50."""
     runs = Runs(setting, finished, PLAN_4)
     tables = _tables(runs, (ACCURACY, ECE, MCE, CONFIDENCE, TRAINED), gd_numbers.TABLE_4)
@@ -159,7 +159,7 @@ def conclude_large(setting: Setting, finished: Finished) -> Outcome:
 
 
 def _conclude_tiny(
-    plan: Plan, paper: Mapping[str, Numbers], setting: Setting, finished: Finished
+    plan: Plan, paper: Mapping[str, Numbers], setting: Scope, finished: Finished
 ) -> Outcome:
     runs = Runs(setting, finished, plan)
     tables = _tables(runs, (ACCURACY, TOP_5, TRAINED, ECE, MCE), paper)
@@ -174,12 +174,12 @@ def _conclude_tiny(
     return Outcome(verdict(setting, found), tables, charts, [RULE], runs.setup)
 
 
-def conclude_34(setting: Setting, finished: Finished) -> Outcome:
+def conclude_34(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 5: Tiny-ImageNet with ResNet34."""
     return _conclude_tiny(PLAN_5, gd_numbers.TABLE_5, setting, finished)
 
 
-def conclude_50(setting: Setting, finished: Finished) -> Outcome:
+def conclude_50(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Table 6: Tiny-ImageNet with ResNet50."""
     return _conclude_tiny(PLAN_6, gd_numbers.TABLE_6, setting, finished)
 

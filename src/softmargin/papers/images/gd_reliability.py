@@ -9,7 +9,7 @@ import torch
 
 from softmargin.calibration import bin_statistics, top_label
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats
 from softmargin.papers.images import desk, recipes, words
 from softmargin.papers.images.findings import RULE, Finding, compare, monotone, of_score, verdict
@@ -43,7 +43,7 @@ class Reliability:
 
     plan: Plan
 
-    def conclude(self, setting: Setting, finished: Finished) -> Outcome:
+    def conclude(self, setting: Scope, finished: Finished) -> Outcome:
         """Return the diagrams of every β, and whether a large one tempers confidence."""
         runs = Runs(setting, finished, self.plan)
         tables = [score_table(runs, score, BASELINE) for score in (ECE, MCE, CONFIDENCE, ACCURACY)]
@@ -101,7 +101,7 @@ CURVES = Plan(
 )
 
 
-def conclude_curves(setting: Setting, finished: Finished) -> Outcome:
+def conclude_curves(setting: Scope, finished: Finished) -> Outcome:
     """Return accuracy by epoch, and whether it swings more with a large β."""
     runs = Runs(setting, finished, CURVES)
     values = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, banded
 from softmargin.papers.images import desk, lm_numbers, recipes, words
 from softmargin.papers.images.charts import differences
@@ -50,7 +50,7 @@ PLAN_1 = Plan(
 )
 
 
-def conclude_divergences(setting: Setting, finished: Finished) -> Outcome:
+def conclude_divergences(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates by divergence and λ, and whether all of them help."""
     runs = Runs(setting, finished, PLAN_1)
     (task,) = runs.tasks
@@ -117,7 +117,7 @@ RELATED = (SOFTMAX, SUPER_SYMMETRY, *SMOOTHED, OURS)
 PLAN_2 = Plan([(desk.ABLATION, RELATED)], [(recipes.ABLATION, RELATED)])
 
 
-def conclude_related(setting: Setting, finished: Finished) -> Outcome:
+def conclude_related(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates of related methods, and whether regularised logits beat them."""
     runs = Runs(setting, finished, PLAN_2)
     (task,) = runs.tasks
@@ -144,7 +144,7 @@ CURVES = (SOFTMAX, SMOOTHED[2], OURS)
 PLAN_3 = Plan([(desk.ABLATION, CURVES)], [(recipes.ABLATION, CURVES)])
 
 
-def conclude_bias(setting: Setting, finished: Finished) -> Outcome:
+def conclude_bias(setting: Scope, finished: Finished) -> Outcome:
     """Return mean ρ̂ by epoch, and whether regularising makes it rise again."""
     runs = Runs(setting, finished, PLAN_3)
     (task,) = runs.tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats
 from softmargin.papers.images import desk, lm_numbers, recipes, words
 from softmargin.papers.images.charts import differences
@@ -50,7 +50,7 @@ PLAN_3 = Plan(
 )
 
 
-def conclude_degenerate(setting: Setting, finished: Finished) -> Outcome:
+def conclude_degenerate(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates with fewer images and wrong labels, and whether regularising helps."""
     runs = Runs(setting, finished, PLAN_3)
     (task,) = runs.tasks
@@ -138,7 +138,7 @@ BESIDE = {
 }
 
 
-def conclude_methods(setting: Setting, finished: Finished) -> Outcome:
+def conclude_methods(setting: Scope, finished: Finished) -> Outcome:
     """Return error rates of large-margin methods, and whether the paper's order is seen."""
     runs = Runs(setting, finished, PLAN_4)
     tables = [

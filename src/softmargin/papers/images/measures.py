@@ -24,7 +24,7 @@ from softmargin.calibration.scaling import CalibrationWarning, TemperatureScalin
 from softmargin.data import Dataset, Split
 from softmargin.diagnostics import angle_histogram, angle_statistics, intra_class_angles
 from softmargin.models import Classifier, parameter_count
-from softmargin.papers.experiment import Result
+from softmargin.papers.core import Result
 from softmargin.papers.images.prepare import Images, as_trained
 from softmargin.training import TrainingConfig
 from softmargin.training.batches import Batches, statistics

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.charts import Series
-from softmargin.papers.experiment import Finished, Result, Setting
+from softmargin.papers.core import Finished, Result, Scope
 from softmargin.papers.findings import Floats, adjusted, against, banded
 from softmargin.papers.images.methods import Method
 from softmargin.papers.images.tasks import Grid, Plan, Task
@@ -25,7 +25,7 @@ Beside = Mapping[str, Mapping[str, float | tuple[float, float]]]
 class Runs:
     """The results of one experiment: of each task and method one per seed."""
 
-    def __init__(self, setting: Setting, finished: Finished, plan: Plan) -> None:
+    def __init__(self, setting: Scope, finished: Finished, plan: Plan) -> None:
         """Keep the results in the order of the seeds, so that methods are paired."""
         self.setting = setting
         self.grid: Grid = plan.grid(setting.scale)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from softmargin.papers.experiment import Cell, Setting
+from softmargin.papers.core import Cell, Scope
 from softmargin.papers.images.methods import Method
 
 ONE, TOGETHER = "train", "together"  # the two kinds of work
@@ -104,7 +104,7 @@ class Plan:
             return [(shrunk(task), methods) for task, methods in self.desk]
         return self.paper if scale == "paper" else self.desk
 
-    def cells(self, setting: Setting) -> list[Cell]:
+    def cells(self, setting: Scope) -> list[Cell]:
         """Return the cells at a setting, each once."""
         found = [
             cell

@@ -14,10 +14,9 @@ import torch
 from softmargin import models
 from softmargin._files import read_sealed, seal, write_file
 from softmargin.data import Dataset
-from softmargin.papers.experiment import Array, Result
+from softmargin.papers.core import Array, Progress, Result
 from softmargin.papers.images.measures import BINS, Trained, angle_counts, measured
 from softmargin.papers.images.prepare import as_trained, load_part
-from softmargin.papers.work import Progress
 from softmargin.training import RunFolder, TrainingConfig, train, train_together
 from softmargin.training.parts import make_head
 from softmargin.training.trainer import find_device

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from softmargin.papers.experiment import Cell, Setting
+from softmargin.papers.core import Cell, Scope
 
 BASELINE = "1"  # cross-entropy, which everything is compared with
 BETAS = ("5", "2", "1", "0.5", "0.2", "0.1", "0.01", "0.001")
@@ -50,13 +50,13 @@ SMOKE_DEVIATION = (
 )
 
 
-def confidence_cells(setting: Setting) -> list[Cell]:
+def confidence_cells(setting: Scope) -> list[Cell]:
     """Return the cells of Table 1 and Figures 3 to 5, which are the same."""
     smoke = {**SMOKE, "variants": SMOKE_VARIANTS} if setting.scale == "smoke" else {}
     return _cells(setting, {**RECIPE, **smoke}, "confidences")
 
 
-def early_cells(setting: Setting, variants: Sequence[str]) -> list[Cell]:
+def early_cells(setting: Scope, variants: Sequence[str]) -> list[Cell]:
     """Return cells of the first epochs of Table 1's β, in which counts are kept for every epoch.
 
     At the constant rate of the recipe they are the first epochs of the longer ones.
@@ -65,14 +65,14 @@ def early_cells(setting: Setting, variants: Sequence[str]) -> list[Cell]:
     return [] if setting.scale == "smoke" else _cells(setting, recipe, "first epochs")
 
 
-def feature_cells(setting: Setting) -> list[Cell]:
+def feature_cells(setting: Scope) -> list[Cell]:
     """Return the cells of Figure 1, whose network has two features."""
     smoke = {**SMOKE, "variants": ["5", "1", "0.01"]} if setting.scale == "smoke" else {}
     recipe = {**RECIPE, "variants": list(FEATURE_BETAS), **IN_TWO_DIMENSIONS, **smoke}
     return _cells(setting, recipe, "two features")
 
 
-def _cells(setting: Setting, recipe: Mapping[str, Any], what: str) -> list[Cell]:
+def _cells(setting: Scope, recipe: Mapping[str, Any], what: str) -> list[Cell]:
     smoke = setting.scale == "smoke"
     title = "digits" if smoke else "MNIST"
     return [

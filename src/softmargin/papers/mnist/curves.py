@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, direction, interval, shown, verdict
 from softmargin.papers.mnist.cells import (
     BASELINE,
@@ -40,7 +40,7 @@ class Score:
     findings: Callable[[ByVariant, ByVariant, str], list[Finding]]
 
 
-def conclude(score: Score, setting: Setting, finished: Finished) -> Outcome:
+def conclude(score: Score, setting: Scope, finished: Finished) -> Outcome:
     """Return the curves, a table of some epochs, and what they say."""
     seeds = Seeds(setting, finished)
     variants = seeds.present((*CONSTANT, *WARM_UPS))
@@ -155,12 +155,12 @@ NLL_DEVIATION = (
 )
 
 
-def conclude_accuracy(setting: Setting, finished: Finished) -> Outcome:
+def conclude_accuracy(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Figure 4."""
     return conclude(ACCURACY, setting, finished)
 
 
-def conclude_nll(setting: Setting, finished: Finished) -> Outcome:
+def conclude_nll(setting: Scope, finished: Finished) -> Outcome:
     """Conclude Figure 5."""
     return conclude(NLL, setting, finished)
 

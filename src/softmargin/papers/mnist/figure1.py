@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import Floats, verdict
 from softmargin.papers.mnist.cells import (
     FEATURE_BETAS,
@@ -37,7 +37,7 @@ MEASURES = (
 )
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Return the features of one seed, spreads over all seeds, and what they say."""
     seeds = Seeds(setting, finished)
     variants = seeds.present(FEATURE_BETAS)

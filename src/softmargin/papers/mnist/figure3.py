@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Experiment, Finished, Setting
+from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import BAND, Floats, banded, verdict
 from softmargin.papers.mnist.cells import (
     OPEN_CHOICES,
@@ -45,7 +45,7 @@ MEASURES = (
 )
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Return groups, traces, the gap between groups, and what they say."""
     seeds = Seeds(setting, finished)
     groups = {variant: seeds.arrays(variant, "groups") for variant in seeds.present(BETAS)}

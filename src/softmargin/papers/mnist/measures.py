@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from softmargin.calibration import calibration_metrics
 from softmargin.data import Dataset, Split
 from softmargin.diagnostics import confidence_histogram, feature_spread
-from softmargin.papers.experiment import Result
+from softmargin.papers.core import Result
 from softmargin.papers.mnist.cells import BASELINE
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import EnsembleResult

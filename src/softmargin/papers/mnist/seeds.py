@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from softmargin.charts import Series
-from softmargin.papers.experiment import Finished, Setting
+from softmargin.papers.core import Finished, Scope
 from softmargin.papers.findings import Floats, adjusted, banded
 from softmargin.papers.mnist.cells import BASELINE, beta_of, label, present, setup
 from softmargin.papers.outcome import Entry
@@ -20,7 +20,7 @@ ByVariant = Mapping[str, Floats]
 class Seeds:
     """The results of one experiment, in which a variant has one value or curve per seed."""
 
-    def __init__(self, setting: Setting, finished: Finished) -> None:
+    def __init__(self, setting: Scope, finished: Finished) -> None:
         """Keep the results in the order of the seeds, so that variants are paired."""
         ordered = sorted(finished, key=lambda each: int(each[0].config["seed"]))
         self.setting = setting

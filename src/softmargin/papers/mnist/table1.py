@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Cell, Experiment, Finished, Setting
+from softmargin.papers.core import Cell, Experiment, Finished, Scope
 from softmargin.papers.findings import verdict
 from softmargin.papers.mnist.cells import (
     BASELINE,
@@ -54,12 +54,12 @@ DEVIATION = (
 )
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(setting: Scope) -> list[Cell]:
     """Return the whole trainings, and their first epochs again with counts for every epoch."""
     return [*confidence_cells(setting), *early_cells(setting, tuple(PAPER))]
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Return counts beside the paper's, and what they say."""
     longest = max(int(cell.config["epochs"]) for cell, _ in finished)
     whole = [each for each in finished if each[0].config["epochs"] == longest]

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from softmargin import data
-from softmargin.papers.experiment import Result
+from softmargin.papers.core import Progress, Result
 from softmargin.papers.mnist import measures
-from softmargin.papers.work import Progress
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble import train_together
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from softmargin.calibration import expected_calibration_error, top_label
 from softmargin.data import Table, load_table
 from softmargin.data.sampling import stratified_folds
-from softmargin.papers.experiment import Array, Cell, Result
+from softmargin.papers.core import Array, Cell, Result
 from softmargin.training import TrainingConfig
 from softmargin.training.ensemble import EnsembleResult, Fold, train_together
 

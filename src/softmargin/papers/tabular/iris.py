@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softmargin.papers.experiment import Experiment
+from softmargin.papers.core import Experiment
 from softmargin.papers.tabular import iris_angles, iris_depths
 from softmargin.papers.tabular.iris_angles import train_angles
 from softmargin.papers.tabular.iris_depths import train_depths

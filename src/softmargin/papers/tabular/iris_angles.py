@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from softmargin import theory
 from softmargin.data import load_table
-from softmargin.papers.experiment import Cell, Finished, Result, Setting
+from softmargin.papers.core import Cell, Finished, Progress, Result, Scope
 from softmargin.papers.findings import verdict
 from softmargin.papers.outcome import Finding, Outcome
 from softmargin.papers.statistics import paired_bootstrap
@@ -30,7 +30,6 @@ from softmargin.papers.tabular.iris_gaps import (
     inside,
     pull_table,
 )
-from softmargin.papers.work import Progress
 from softmargin.training.ensemble import Fold, train_together
 
 Floats = NDArray[np.float64]
@@ -40,7 +39,7 @@ EPOCHS = {"smoke": (1, 2, 4), "desk": (1, 10, 100), "paper": (1, 10, 100)}
 FEW = 10.0  # percent of the samples that may be left within the gap at the end
 
 
-def cells(setting: Setting) -> Sequence[Cell]:
+def cells(setting: Scope) -> Sequence[Cell]:
     """Return the one cell: a few dozen models."""
     smoke = setting.scale == "smoke"
     epochs = list(EPOCHS[setting.scale])
@@ -98,7 +97,7 @@ def train_angles(
     return Result({}, {"angles": np.stack(found), "y": table.whole.y.numpy()})
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Compare the gaps that training makes with the theoretical ones."""
     ((cell, result),) = finished
     epochs, scales, seeds = (cell.config[name] for name in ("epochs", "scales", "seeds"))

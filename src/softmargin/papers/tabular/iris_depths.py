@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Cell, Finished, Result, Setting
+from softmargin.papers.core import Cell, Finished, Progress, Result, Scope
 from softmargin.papers.findings import verdict
 from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
 from softmargin.papers.statistics import corrected_resampled_t_test, holm, summary
@@ -23,7 +23,6 @@ from softmargin.papers.tabular.cross_validation import (
     seconds_of,
     training,
 )
-from softmargin.papers.work import Progress
 
 Floats = NDArray[np.float64]
 DEPTHS = {"smoke": (1, 4), "desk": tuple(range(1, 11)), "paper": tuple(range(1, 11))}
@@ -42,7 +41,7 @@ def train_depths(
     return cross_validate(config, folder, progress, threads)
 
 
-def cells(setting: Setting) -> Sequence[Cell]:
+def cells(setting: Scope) -> Sequence[Cell]:
     """Return one cell per depth."""
     smoke = setting.scale == "smoke"
     methods = [dict(method) for method in METHODS if method["name"] in PAPER_METHODS]
@@ -65,7 +64,7 @@ def cells(setting: Setting) -> Sequence[Cell]:
     return found
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Compare how much accuracy the methods lose with depth."""
     ordered = sorted(finished, key=lambda each: _depth(each[0]))
     depths = [_depth(cell) for cell, _ in ordered]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from softmargin.papers.experiment import Cell, Experiment, Result, Setting
+from softmargin.papers.core import Cell, Experiment, Progress, Result, Scope
 from softmargin.papers.tabular.arcgrad_table import PAPER_TABLE, PaperRow
 from softmargin.papers.tabular.cross_validation import (
     METHODS,
@@ -16,7 +16,6 @@ from softmargin.papers.tabular.cross_validation import (
     training,
 )
 from softmargin.papers.tabular.uci_outcome import conclude
-from softmargin.papers.work import Progress
 
 FOLDS = {"smoke": 3, "desk": 10, "paper": 10}
 SMOKE_TRAINING = training(width=16, lr=0.01, epochs=5)
@@ -30,7 +29,7 @@ def train_table(
     return cross_validate(config, folder, progress, threads)
 
 
-def cells(setting: Setting) -> Sequence[Cell]:
+def cells(setting: Scope) -> Sequence[Cell]:
     """Return one cell per table; at the smoke scale, Iris as scikit-learn brings it."""
     if setting.scale == "smoke":
         (iris,) = (row for row in PAPER_TABLE if row.name == "Iris")
@@ -38,7 +37,7 @@ def cells(setting: Setting) -> Sequence[Cell]:
     return [_cell(setting, row, row.data, TRAINING) for row in PAPER_TABLE]
 
 
-def _cell(setting: Setting, row: PaperRow, data: str, shared: Mapping[str, Any]) -> Cell:
+def _cell(setting: Scope, row: PaperRow, data: str, shared: Mapping[str, Any]) -> Cell:
     runs, folds = list(setting.seeds), FOLDS[setting.scale]
     methods = [dict(method) for method in METHODS]
     return Cell(

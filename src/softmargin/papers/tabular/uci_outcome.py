@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softmargin.papers.experiment import Finished, Setting
+from softmargin.papers.core import Finished, Scope
 from softmargin.papers.findings import verdict
 from softmargin.papers.outcome import Finding, Outcome
 from softmargin.papers.statistics import Comparison, wins
@@ -23,7 +23,7 @@ from softmargin.papers.tabular.uci_tables import (
 CLAIMED = "ArcGrad 5"
 
 
-def conclude(setting: Setting, finished: Finished) -> Outcome:
+def conclude(setting: Scope, finished: Finished) -> Outcome:
     """Compare the methods on all tables that finished."""
     scores = Scores.of(finished)
     compared, adjusted = comparisons(scores)

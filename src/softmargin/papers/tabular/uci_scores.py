@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.papers.experiment import Finished
+from softmargin.papers.core import Finished
 from softmargin.papers.statistics import Comparison, corrected_resampled_t_test, holm
 from softmargin.papers.tabular.arcgrad_table import PAPER_METHODS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from softmargin.papers.experiment import SCALES, Cell, Experiment, Setting
+from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.theory import gradients, margins
 
 BETA_CHOICE = (
@@ -18,7 +18,7 @@ BETA_CHOICE = (
 )
 
 
-def _one_cell(name: str, config: Mapping[str, Any]) -> Callable[[Setting], Sequence[Cell]]:
+def _one_cell(name: str, config: Mapping[str, Any]) -> Callable[[Scope], Sequence[Cell]]:
     """Return a single cell without work, whose key is that of what is drawn."""
     cell = Cell("nothing", {"theory": name, **config}, f"{name}: theory", seconds=0.1)
     return lambda _: [cell]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softmargin import functional, theory
 from softmargin.charts import Chart
-from softmargin.papers.experiment import Finished, Setting
+from softmargin.papers.core import Finished, Scope
 from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
 from softmargin.papers.theory.checks import Floats, agree, crossing, curve, verdict_of
 
@@ -22,7 +22,7 @@ SETUP = {"data": "none: theory", "classes": str(CLASSES), "precision": "float64"
 Y_LABEL = "G = −∂J/∂z, gradient of the target's logit"
 
 
-def by_confidence(setting: Setting, finished: Finished) -> Outcome:
+def by_confidence(setting: Scope, finished: Finished) -> Outcome:
     """Conclude gd-fig2: gradient magnitude against the target's probability."""
     betas, p = np.array(BETAS), np.linspace(0, 1, 201)
     curves = np.stack([theory.gradient_magnitude(p, beta) for beta in BETAS])
@@ -57,7 +57,7 @@ def by_confidence(setting: Setting, finished: Finished) -> Outcome:
     return Outcome(verdict_of(checks), [table], [chart], notes, SETUP)
 
 
-def by_logit(setting: Setting, finished: Finished) -> Outcome:
+def by_logit(setting: Scope, finished: Finished) -> Outcome:
     """Conclude gd-fig7: gradient magnitude and confidence against the target's logit."""
     betas, z = np.array(BETAS), np.linspace(0, 12, 241)
     curves = np.stack([theory.gradient_magnitude_path(z, beta, CLASSES) for beta in BETAS])

@@ -9,7 +9,7 @@ import torch
 
 from softmargin import functional, theory
 from softmargin.charts import Chart, Series
-from softmargin.papers.experiment import Finished, Setting
+from softmargin.papers.core import Finished, Scope
 from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable
 from softmargin.papers.theory.checks import Floats, agree, crossing, curve, verdict_of
 
@@ -24,7 +24,7 @@ DIVERGENCES = {
 SETUP = {"data": "none: theory", "precision": "float64"}
 
 
-def hinge_and_softplus(setting: Setting, finished: Finished) -> Outcome:
+def hinge_and_softplus(setting: Scope, finished: Finished) -> Outcome:
     """Conclude lm-fig1: both losses of a biased margin, and the biases that they come with."""
     xi, lead = np.linspace(-5, 5, 201), np.linspace(0, 8, 161)
     hinge, softplus = theory.hinge(xi), theory.softplus(xi)
@@ -63,7 +63,7 @@ def hinge_and_softplus(setting: Setting, finished: Finished) -> Outcome:
     return Outcome(verdict_of(checks), [table], charts, (), SETUP)
 
 
-def divergences(setting: Setting, finished: Finished) -> Outcome:
+def divergences(setting: Scope, finished: Finished) -> Outcome:
     """Conclude lm-fig4: three divergences of two categories from level."""
     q = np.linspace(0.005, 0.995, 199)
     curves = {name: theory.two_category_divergence(q, kind) for name, kind in DIVERGENCES.items()}

@@ -1,0 +1,184 @@
+"""What an experiment is: cells of work, and what is concluded from their results.
+
+Adding a table or figure of a paper costs one :class:`Experiment` in one of ``MODULES``; a new kind
+of work costs one line in ``WORK``. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from softmargin._papers import in_order
+from softmargin.papers.outcome import Outcome
+
+SCALES = ("smoke", "desk", "paper")  # from the smallest to the largest
+Array = NDArray[Any]
+
+
+def usual_folder(scale: str) -> Path:
+    """Return where results go unless somebody says otherwise: those of smoke scale not to others.
+
+    Example:
+        >>> str(usual_folder("smoke")), str(usual_folder("desk"))
+        ('results-smoke', 'results')
+    """
+    return Path("results-smoke" if scale == SCALES[0] else "results")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The scale and the seeds that an experiment is run with."""
+
+    scale: str
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One piece of work with a result of its own; equal cells of two experiments are run once.
+
+    Attributes:
+        work: name of a function in ``WORK``.
+        config: plain values: everything that decides the numbers.
+        label: short, for people: ``"MNIST, seed 3"``.
+        seconds: about how long it takes on two cores.
+        needs: data sets.
+    """
+
+    work: str
+    config: Mapping[str, Any]
+    label: str
+    seconds: float = 1.0
+    needs: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The hash of all that decides the numbers."""
+        text = json.dumps([self.work, self.config], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell gave: plain numbers, and arrays that are too long for JSON."""
+
+    numbers: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+
+
+Finished = Sequence[tuple[Cell, Result]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes:
+        id: such as ``"gd-tab1"``.
+        title: what it shows, in a few words.
+        paper: a key of :data:`softmargin._papers.PAPERS`.
+        where: the place in the paper, such as ``"Table 1"``.
+        claim: what the paper concludes from it, in our words.
+        cells: the work of a scope.
+        conclude: from the cells that finished to tables, charts and a verdict.
+        seeds: how many at each scale.
+        spread: whether the seeds are there to give a spread, so that one is too few.
+        deviations: where the scales differ from the paper's recipe, by scale.
+        titles: by scale, where the title there is another: it names what was trained.
+    """
+
+    id: str
+    title: str
+    paper: str
+    where: str
+    claim: str
+    cells: Callable[[Scope], Sequence[Cell]]
+    conclude: Callable[[Scope, Finished], Outcome]
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "desk": 5, "paper": 5})
+    spread: bool = True
+    deviations: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+
+    def scope(self, scale: str, seeds: int | None = None) -> Scope:
+        """Return the scope at a scale, with the usual number of seeds or another."""
+        return Scope(scale, tuple(range(self.seeds[scale] if seeds is None else seeds)))
+
+    def title_at(self, scale: str) -> str:
+        """Return the title of a result at a scale, which names the network that was trained."""
+        return self.titles.get(scale, self.title)
+
+
+# --- kinds of work
+
+Progress = Callable[[float], None]
+Work = Callable[[Mapping[str, Any], Path, Progress], Result]
+"""A function of a cell's configuration, a folder for its checkpoints, and a callback for progress
+from 0 to 1. It depends on the configuration alone, so that a cell can be run anywhere and skipped
+once it is finished.
+"""
+
+WORK = {
+    "nothing": "softmargin.papers.core:nothing",
+    "mnist": "softmargin.papers.mnist:train_seed",
+    "train": "softmargin.papers.images:train_one",
+    "together": "softmargin.papers.images:train_many",
+    "table": "softmargin.papers.tabular.uci:train_table",
+    "depths": "softmargin.papers.tabular.iris:train_depths",
+    "angles": "softmargin.papers.tabular.iris:train_angles",
+}
+
+
+def find_work(name: str) -> Work:
+    """Return the function of that name, or of a path such as ``"package.module:function"``."""
+    module, _, function = WORK.get(name, name).partition(":")
+    work: Work = getattr(import_module(module), function)
+    return work
+
+
+def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
+    """Do nothing: for figures that are theory alone."""
+    return Result()
+
+
+# --- all experiments
+
+MODULES = ("theory", "mnist", "images", "tabular")  # each has a tuple EXPERIMENTS
+
+
+def experiments() -> dict[str, Experiment]:
+    """Return all experiments by id, in the order of the papers."""
+    found = [
+        experiment
+        for name in MODULES
+        for experiment in import_module(f"softmargin.papers.{name}").EXPERIMENTS
+    ]
+    found.sort(key=lambda each: in_order(each.paper, each.id))
+    return {experiment.id: experiment for experiment in found}
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment of that id, or raise with the nearest ones."""
+    known = experiments()
+    if name in known:
+        return known[name]
+    close = get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
+    raise ValueError(
+        f"ID must be one that softmargin reproduce list shows, such as {', '.join(close)}, "
+        f"but got {name!r}."
+    )
+
+
+def find_all(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of some ids, each once; ``["all"]`` stands for every one."""
+    if list(names) == ["all"]:
+        return list(experiments().values())
+    return [find(name) for name in dict.fromkeys(names)]
