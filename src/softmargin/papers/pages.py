@@ -31,6 +31,10 @@ COUNTED = {  # of one claim, and of several
     "shown": ("is a figure of theory", "are figures of theory"),
     "path only": ("is a smoke run", "are smoke runs"),
 }
+DISTINCT = (
+    "Results with the same verdict that rest on the same trained networks are one piece of "
+    "evidence, and count as one distinct training."
+)
 CLAIMS_LEAD = (
     "What each table or figure of the papers is there to show, and what was found when it was "
     "reproduced. The [results](../results/README.md) explain the verdicts; every page there has "
@@ -101,24 +105,15 @@ def index_page(results: Results) -> str:
     headings = ["id", "where", "what", "scale", "seeds", "verdict", "same networks as"]
     parts = ["# Results", lead, markdown_table(headings, rows, "llllrll")]
     if results:
-        parts.append(
-            f"{count_verdicts(results)} Results with the same verdict that rest on the same "
-            "trained networks are one piece of evidence: they count as one distinct training."
-        )
+        parts.append(f"{count_verdicts(results)} {DISTINCT}")
     parts.append(bullets(f"**{word}**: {meaning}" for word, meaning in VERDICTS.items()))
     return "\n\n".join(parts) + "\n"
 
 
 def claims_page(results: Results) -> str:
-    """Return the page of all claims and what became of them.
-
-    Raises:
-        ValueError: where there are no results.
-    """
-    if not results:
-        raise ValueError("results must be a folder with results, but it has none.")
+    """Return the page of all claims and what became of them."""
     groups = [group for groups in evidence(results).values() for group in groups]
-    parts = ["# Claims and verdicts", CLAIMS_LEAD, count_verdicts(results)]
+    parts = ["# Claims and verdicts", CLAIMS_LEAD, f"{count_verdicts(results)} {DISTINCT}"]
     for paper, facts in PAPERS.items():
         rows = [_claim_row(*each, groups) for each in results if each[0]["paper"] == paper]
         if rows:
@@ -138,7 +133,7 @@ def _claim_row(
         f"[{meta['id']}](../results/{meta['id']}/README.md)",
         meta["claim"],
         f"{meta['scale']}, {f'{seeds} seeds' if seeds > 1 else 'no seeds'}",
-        ", same networks as ".join(filter(None, (f"**{verdict.word}**", ", ".join(others)))),
+        ", counted with ".join(filter(None, (f"**{verdict.word}**", ", ".join(others)))),
         "<br>".join(part for part in (*found, verdict.remark) if part),
     ]
 
@@ -179,8 +174,8 @@ def count_verdicts(results: Results) -> str:
         distinct = f" ({len(groups)} distinct training{'s' if len(groups) > 1 else ''})"
         if ids:
             said.append(f"{ids} {COUNTED[word][ids > 1]}{distinct if len(groups) < ids else ''}")
-    *first, last = said
-    return f"Of {len(results)} claims, {', '.join(first)}{' and ' if first else ''}{last}."
+    listed = " and ".join(part for part in (", ".join(said[:-1]), *said[-1:]) if part)
+    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}, {listed}."
 
 
 def _trained(meta: Mapping[str, Any]) -> set[str]:

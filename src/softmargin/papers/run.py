@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -26,7 +25,6 @@ from softmargin._files import UNFINISHED
 from softmargin._warnings import plain_warnings
 from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.plan import Wanted, chosen_cells
 from softmargin.papers.store import CellStore, is_full
 from softmargin.papers.write import PAGE, read_results, write_index, write_result
 
@@ -34,7 +32,6 @@ A_MINUTE = 60.0
 FAILED_STARTS = 3  # of processes, before starting them is given up
 LOOK_EVERY = 0.5  # seconds between two looks at how far cells are
 CONTEXT = multiprocessing.get_context("spawn")
-Told = Callable[[Experiment, Outcome, Path], None]
 
 
 @dataclass(frozen=True)
@@ -61,14 +58,12 @@ class Tally:
         skipped: how many were finished before.
         shares: how far each of the others is, from 0 to 1, by key.
         failed: cells that failed, and why.
-        missing: by id of an incomplete experiment, how many cells are missing, and of how many.
     """
 
     cells: Sequence[Cell]
     skipped: int = 0
     shares: dict[str, float] = field(default_factory=dict)
     failed: list[tuple[Cell, str]] = field(default_factory=list)
-    missing: dict[str, tuple[int, int]] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -104,48 +99,35 @@ class Tally:
 
 
 Report = Callable[[Tally], None]
-Runner = Callable[[Sequence[Cell], CellStore, Report | None], Tally]
 
 
-def reproduce(
+def conclude(
     wanted: Sequence[Experiment],
     scopes: Mapping[str, Scope],
     out: Path,
-    *,
-    only: Wanted | None = None,
-    jobs: int = 1,
-    runner: Runner | None = None,
-    report: Report | None = None,
-    tell: Told | None = None,
-) -> Tally:
-    """Run what is not finished, then write the results of every experiment that is complete.
+    tell: Callable[[Experiment, Outcome, Path], None] | None = None,
+) -> dict[str, tuple[int, int]]:
+    """Write the results of every experiment whose cells are all finished.
 
     Args:
         wanted: the experiments.
         scopes: of each by id.
         out: the folder of all results.
-        only: which cells to run, by their configuration; by default all.
-        jobs: how many cells at a time, in processes of their own.
-        runner: runs cells in another way, such as on a cluster.
-        report: told how far the cells are.
-        tell: told of every result that is written.
+        tell: told of every result that is written, and where.
 
     Returns:
-        How the cells went, and which experiments still lack some.
+        By id of an experiment that is not complete, how many cells are missing, and of how many.
     """
-    store = CellStore(out)
-    chosen = chosen_cells(wanted, scopes, only)
-    runner = runner or partial(run_cells, jobs=jobs)
-    tally = runner([cell for own in chosen.values() for cell in own], store, report)
+    store, missing = CellStore(out), {}
     for experiment in wanted:
         scope = scopes[experiment.id]
-        own = list(experiment.cells(scope))
-        if missing := sum(not store.is_finished(cell) for cell in own):
-            tally.missing[experiment.id] = missing, len(own)
+        cells = experiment.cells(scope)
+        if lacking := sum(not store.is_finished(cell) for cell in cells):
+            missing[experiment.id] = lacking, len(cells)
             continue
-        outcome = experiment.conclude(scope, [(cell, store.result(cell)) for cell in own])
+        outcome = experiment.conclude(scope, [(cell, store.result(cell)) for cell in cells])
         folder = out / experiment.id
-        seconds = sum(store.seconds(cell) for cell in own)
+        seconds = sum(store.seconds(cell) for cell in cells)
         with store.locked():
             _tidy(folder)
             write_result(experiment, scope, outcome, folder, {"seconds": f"{seconds:.0f}"})
@@ -154,7 +136,7 @@ def reproduce(
     with store.locked():
         _tidy(out, PAGE)
         write_index(out)
-    return tally
+    return missing
 
 
 def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
@@ -184,7 +166,7 @@ def _size(scope: Scope) -> tuple[int, int]:
 
 
 def run_cells(
-    cells: Sequence[Cell], store: CellStore, report: Report | None = None, *, jobs: int = 1
+    cells: Sequence[Cell], store: CellStore, jobs: int = 1, report: Report | None = None
 ) -> Tally:
     """Run the cells that are not finished; one that fails does not stop the rest.
 
