@@ -317,14 +317,17 @@ def _verify(options: argparse.Namespace) -> int:
     from softmargin.papers.verify import verify
     from softmargin.papers.write import PAGE
 
-    problems = 0
+    results = problems = 0
     with _told_in_a_sentence():
         for checked in verify(options.out, options.ids):
+            results += checked.id != PAGE
             problems += len(checked.problems)
             for problem in checked.problems:
                 print(f"{checked.id}: {problem}")
             if not checked.problems and checked.id != PAGE:
                 print(f"{checked.id}: {_how(checked)}")
+    if not problems and results > 1:
+        print(f"all {results} results agree")
     return DIFFERS if problems else 0
 
 

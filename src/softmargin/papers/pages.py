@@ -13,7 +13,7 @@ from softmargin.papers.statistics import summary
 
 Results = Sequence[tuple[Mapping[str, Any], Outcome]]  # as softmargin.papers.write reads them
 SCALES = {
-    "smoke": "smoke: seconds, to prove that the path works",
+    "smoke": "smoke: takes seconds, only shows that everything runs",
     "desk": "desk: sized for two cores",
     "paper": "paper: the recipe as printed",
 }
@@ -76,8 +76,8 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
     facts = "".join(f" {key}: {value}." for key, value in meta["facts"].items())
     parts += [
         f"```sh\n{meta['command']}\n```",
-        f"Made with {versions}.{facts} Every number, and the configuration of every cell: "
-        "[numbers.json](numbers.json).",
+        f"Made with {versions}.{facts} Every number and the configuration of every cell are "
+        "in [numbers.json](numbers.json).",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -203,7 +203,7 @@ def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
         "scale": SCALES.get(meta["scale"], meta["scale"]),
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
         **{key: str(value) for key, value in outcome.setup.items()},
-        "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
+        "differs from the paper's recipe": meta["deviations"] or "no known differences",
     }
 
 
@@ -316,7 +316,9 @@ def methods(table: ResultTable, seeds: int) -> str:
         said.insert(0, "Interval of a mean: Student's t over seeds.")
     pairs = [len(each.values) for each in table.entries if _is_exact(each)]
     if pairs and (least := 2 / 2 ** max(pairs)) > SIGNIFICANT:
-        said.append(f"With {max(pairs)} pairs no exact p is below {least:.3f}: see the intervals.")
+        said.append(
+            f"With {max(pairs)} pairs an exact p is at least {least:.3f}: see the intervals."
+        )
     return " ".join(said)
 
 

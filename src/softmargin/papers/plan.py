@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from softmargin.data.errors import DownloadError, MissingDataError
-from softmargin.data.loading import obtain
 from softmargin.data.registry import entry_of
 from softmargin.papers.core import Cell, Experiment, Scope
 from softmargin.papers.statistics import require_spread
@@ -184,6 +183,8 @@ def values_by_key(config: Mapping[str, Any]) -> dict[str, list[Any]]:
 def check_data(cells: Sequence[Cell], scale: str) -> None:
     """Find or download all data sets that cells need; say what to do where one is missing."""
     less = "" if scale == "smoke" else " With --scale smoke no data set is needed."
+    from softmargin.data.loading import obtain
+
     for name in _needed(cells):
         try:
             obtain(entry_of(name))
@@ -193,6 +194,8 @@ def check_data(cells: Sequence[Cell], scale: str) -> None:
 
 def missing_data(cells: Sequence[Cell]) -> list[str]:
     """Return the data sets that cells need and that are not on this machine."""
+    from softmargin.data.loading import obtain
+
     missing = []
     for name in _needed(cells):
         try:
