@@ -32,8 +32,8 @@ NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96
 REMEDY = "restore it, or delete it and run its id again"
-DECLARED = ("title", "paper", "where", "claim", "deviations")
-MADE = ("id", "scale", "seeds", "command", "versions", "facts", "configuration")
+SAID = ("id", "title", "paper", "where", "claim", "deviations", "scale", "seeds", "command")
+META = (*SAID, "versions", "facts", "configuration")
 
 
 def write_result(
@@ -79,12 +79,7 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
     path = folder / NUMBERS
     try:
         outcome = Outcome.from_dict(_with_nan(values))
-        parts = ("format", "digest", "figures", *outcome.as_dict())
-        meta = {key: value for key, value in values.items() if key not in parts}
-        missing = [name for name in (*DECLARED, *MADE) if name not in meta]
-        if missing:
-            raise KeyError(missing[0])
-        return meta, outcome
+        return {name: values[name] for name in META}, outcome
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"results must be whole, but got {str(path)!r}, in which {error} is missing or wrong: "
@@ -121,18 +116,13 @@ def write_index(results: Path) -> None:
     write_file(results / PAGE, index_page(found))
 
 
-def write_pages(
-    results: Path, known: Mapping[str, Experiment], claims: Path | None = None
-) -> list[Path]:
+def write_pages(results: Path, known: Mapping[str, Experiment], claims: Path | None = None) -> None:
     """Write the pages of all results in a folder again, from their numbers; nothing is trained.
 
     Args:
         results: the folder of all results.
         known: experiments by id; results take their titles and claims as they are now.
         claims: where the page of all claims goes, too, if it is wanted.
-
-    Returns:
-        The pages.
     """
     for path in results.glob(f"*/{NUMBERS}"):
         numbers = read_numbers(path.parent)
@@ -147,7 +137,6 @@ def write_pages(
         pages[claims] = claims_page(found)
     for path, text in pages.items():
         write_file(path, text)
-    return list(pages)
 
 
 def checksum(content: bytes) -> str:
