@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from softmargin._papers import PAPERS
 from softmargin._table import markdown_table
 from softmargin._text import nearest, printable
 
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
 
 SHARED = ("weight", "ignore_index", "reduction", "label_smoothing", "device", "dtype")
 SIZES = ("in_features", "num_classes")
-PAPERS = {
-    "GD": "gradient decay, Probability-Dependent Gradient Decay in Large Margin Softmax",
-    "LM": "Kobayashi 2019, Large Margin In Softmax Cross-Entropy Loss",
-    "AG": "ArcGrad: Angular Gradient Margin Loss for Classification",
-}
+CITATIONS = {name: paper.citation for name, paper in PAPERS.items() if paper.citation}
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,7 @@ def as_text(name: str | None = None) -> str:
     for title, entries in SECTIONS.items():
         parts.append(f"{title}\n{'=' * len(title)}")
         parts += [_block(entry) for entry in entries]
-    papers = "\n".join(f"  {short}: {full}" for short, full in PAPERS.items())
+    papers = "\n".join(f"  {short}: {full}" for short, full in CITATIONS.items())
     return "\n\n".join([*parts, f"Notation: {NOTATION}", f"Papers:\n{papers}"])
 
 
@@ -217,7 +214,7 @@ def as_markdown() -> str:
         rows = [[f"`{e.name}`", e.formula, e.beta, f"`{e.arguments}`", e.paper] for e in entries]
         table = markdown_table(["class", "formula", "as β", "arguments", "paper"], rows)
         parts += [f"## {title}", "", table, ""]
-    parts += ["Papers: " + "; ".join(f"{s}: {f}" for s, f in PAPERS.items()) + ".", ""]
+    parts += ["Papers: " + "; ".join(f"{s}: {f}" for s, f in CITATIONS.items()) + ".", ""]
     parts += ["This page is written by `python -m softmargin.catalogue`.", ""]
     return "\n".join(parts)
 

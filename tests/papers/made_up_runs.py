@@ -16,9 +16,13 @@ import pytest
 
 from softmargin._files import write_file
 from softmargin.charts import Chart, Series
-from softmargin.papers import core, reproduce
+from softmargin.papers import core
 from softmargin.papers.core import Cell, Experiment, Finished, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers.plan import chosen_cells, scopes_of
+from softmargin.papers.run import conclude as write_results
+from softmargin.papers.run import run_cells
+from softmargin.papers.store import CellStore
 
 DRAW = f"{__name__}:draw"
 ID, OTHER_ID = "gd-tab99", "gd-tab98"
@@ -47,7 +51,7 @@ def conclude(setting: Scope, finished: Finished) -> Outcome:
     table = ResultTable("Draws", "", [Entry("all", "mean", means), Entry("all", "last", values)])
     # a run with other seeds has another figure
     chart = Chart(f"of-{len(values)}", "Draws", "line", "seed", "last", [_series(values)])
-    return Outcome(Verdict("shown", "Some draws."), [table], [chart])
+    return Outcome(Verdict("shown", remark="Some draws."), [table], [chart])
 
 
 def _series(values: list[float]) -> Series:
@@ -77,11 +81,13 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softmargin.papers.store.time", clock)
 
 
-def run(out: Path, *ids: str, seeds: int = 2) -> None:
-    """Run experiments and write their results."""
+def run(out: Path, *ids: str, seeds: int | None = 2) -> None:
+    """Run experiments at smoke scale and write their results."""
     wanted = core.find_all(ids)
-    tally = reproduce.reproduce(wanted, reproduce.plan(wanted, "smoke", seeds), out)
-    assert tally.failed == []
+    scopes = scopes_of(wanted, "smoke", seeds)
+    cells = [cell for own in chosen_cells(wanted, scopes).values() for cell in own]
+    assert run_cells(cells, CellStore(out)).failed == []
+    assert write_results(wanted, scopes, out) == {}
 
 
 def tree(out: Path) -> dict[str, bytes]:

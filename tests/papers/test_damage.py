@@ -17,9 +17,9 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.cli import main
-from softmargin.papers import reproduce
+from softmargin.papers.run import check_folder
 from softmargin.papers.store import CellStore
-from softmargin.papers.verifying import verify
+from softmargin.papers.verify import verify
 from softmargin.papers.write import read_result
 
 PUBLISHED = Path(__file__).parents[2] / "results"
@@ -86,7 +86,7 @@ def test_damage_is_seen_or_harmless(out: Path, name: str) -> None:
             assert re.search(r"run .* again|another version", error), what
             assert named, what
             with pytest.raises(ValueError, match=re.escape(str(path))):
-                reproduce.check_folder(out, [CELL])
+                check_folder(out, [CELL])
         else:
             assert found == expected, what
             # a checksum that lost its name is none; line ends are all the same to readers

@@ -10,10 +10,17 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
-from softmargin.papers import planning
+from softmargin.papers import plan
 from softmargin.papers.core import Cell, experiments, find
-from softmargin.papers.planning import is_for_gpu, missing_data, planned, tried_out, would_take
-from softmargin.papers.selecting import parse_only, select
+from softmargin.papers.plan import (
+    is_for_gpu,
+    missing_data,
+    parse_only,
+    planned,
+    select,
+    tried_out,
+    would_take,
+)
 
 CELLS = [
     Cell("train", {"model": model, "beta": beta, "seed": 0, "training": {"lr": lr}}, f"{i}")
@@ -72,15 +79,15 @@ def test_long_lists_of_values_are_cut() -> None:
 def test_every_cell_of_every_experiment_can_be_planned(scale: str) -> None:
     for experiment in experiments().values():
         for cell in experiment.cells(experiment.scope(scale)):
-            plan = planned(cell)
-            assert plan.label == cell.label
-            assert plan.seconds > 0
-            assert plan.gpu == is_for_gpu(cell)
-            assert not (plan.gpu and scale != "paper")
+            found = planned(cell)
+            assert found.label == cell.label
+            assert found.seconds > 0
+            assert found.gpu == is_for_gpu(cell)
+            assert not (found.gpu and scale != "paper")
             if cell.work != "nothing":
-                assert plan.models >= 1
-                assert plan.steps >= 1
-                assert cell.config["data"] in plan.what
+                assert found.models >= 1
+                assert found.steps >= 1
+                assert cell.config["data"] in found.what
 
 
 def test_plans_count_steps_as_training_takes_them() -> None:
@@ -101,11 +108,11 @@ def test_a_dry_run_builds_a_paper_cell() -> None:
     experiment = find("gd-tab2")
     cells = experiment.cells(experiment.scope("paper"))
     cell = next(each for each in cells if each.config["model"] == "mobilenet_v1")
-    plan = tried_out(cell)
-    assert plan.gpu
-    assert plan.parameters is not None
-    assert plan.parameters > 1e6
-    assert plan.steps == planned(cell).steps
+    found = tried_out(cell)
+    assert found.gpu
+    assert found.parameters is not None
+    assert found.parameters > 1e6
+    assert found.steps == planned(cell).steps
     (theory,) = find("gd-fig2").cells(find("gd-fig2").scope("paper"))
     assert tried_out(theory).parameters is None
 
@@ -129,5 +136,5 @@ def test_what_paper_scale_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "GPU here" not in would_take(cells, gpu=True)
     (theory,) = find("gd-fig2").cells(find("gd-fig2").scope("paper"))
     assert would_take([theory], gpu=False) == ""
-    monkeypatch.setattr(planning, "missing_data", lambda cells: [])
+    monkeypatch.setattr(plan, "missing_data", lambda cells: [])
     assert would_take(cells, gpu=True) == ""

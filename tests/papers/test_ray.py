@@ -25,11 +25,20 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("needs ray", allow_module_level=True)
 
-from softmargin.papers import core, ray_cluster, ray_running
+from softmargin.papers import core
+from softmargin.papers import ray as on_ray
 from softmargin.papers.core import Cell, Result
-from softmargin.papers.ray_cluster import AUTHENTICATION, BEYOND_LOOPBACK, alone, check_answers
-from softmargin.papers.ray_running import Place, place_of, run_cell, run_on_ray
-from softmargin.papers.running import run_cells
+from softmargin.papers.ray import (
+    AUTHENTICATION,
+    BEYOND_LOOPBACK,
+    Place,
+    alone,
+    check_answers,
+    place_of,
+    run_cell,
+    run_on_ray,
+)
+from softmargin.papers.run import run_cells
 from softmargin.papers.store import CELLS, CellStore
 
 # the name under which a worker finds this file on its path, whatever pytest calls it
@@ -84,7 +93,7 @@ def drive(address: str, out: str, *options: str) -> None:
     place = place_of(CellStore(Path(out)), 1)
     if "blind" in options:  # as on a machine that does not share the folder
         blind = replace(place, root=str(Path(out).parent / "not-there"))
-        ray_running.place_of = lambda store, threads: blind
+        on_ray.place_of = lambda store, threads: blind
     tally = run_on_ray([*slow_cells(out), failing], CellStore(Path(out)), address)
     print(json.dumps([[cell.label, why] for cell, why in tally.failed]))
 
@@ -220,7 +229,7 @@ def test_a_worker_that_does_not_see_the_folder_sends_its_files(
 def test_a_worker_without_the_folder_works_in_one_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_running.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    monkeypatch.setattr(on_ray.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
     (cell,) = cells(1)
     cell = Cell(f"{__name__}:count_up", {**cell.config, "pause": 0.0}, "seed 0")
     place = place_of(CellStore(tmp_path / "out"))
@@ -352,10 +361,10 @@ def test_a_server_that_fails_to_start_a_session_is_asked_again(
         def shutdown() -> None:
             calls.append("shutdown")
 
-    monkeypatch.setattr(ray_cluster, "require_ray", lambda: Server)
-    monkeypatch.setattr(ray_cluster, "check_answers", lambda address: None)
+    monkeypatch.setattr(on_ray, "require_ray", lambda: Server)
+    monkeypatch.setattr(on_ray, "check_answers", lambda address: None)
     refused = pytest.raises(ConnectionError, match="Initialization")
-    with nullcontext() if connects else refused, ray_cluster.connected("ray://10.0.0.1:10001"):
+    with nullcontext() if connects else refused, on_ray.connected("ray://10.0.0.1:10001"):
         pass
     assert calls.count("init") == min(failures + 1, 5)
     assert calls[-1] == ("shutdown" if connects else "init")
@@ -376,7 +385,7 @@ def test_an_address_that_does_not_answer_is_refused_at_once(tmp_path: Path, addr
 def test_something_else_that_answers_is_refused_in_time(
     tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softmargin.papers.ray_cluster.HEALTHY_WITHIN", 3.0)
+    monkeypatch.setattr("softmargin.papers.ray.HEALTHY_WITHIN", 3.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from softmargin.papers import core, running
+from softmargin.papers import core
 from softmargin.papers.core import Cell, Result
-from softmargin.papers.running import run_cells
+from softmargin.papers.run import Tally, run_cells
 from softmargin.papers.store import CellStore
 
 HANGS = 120.0  # seconds, after which something is taken to hang
@@ -73,7 +73,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_the_cell_of_a_dead_worker_was_tried(tmp_path: Path) -> None:
     store, once, twice = CellStore(tmp_path), cell("once", 1), cell("twice", 2)
     others = [cell(name) for name in "abcd"]
-    found: list[running.Tally] = []
+    found: list[Tally] = []
     driver = threading.Thread(
         target=lambda: found.append(run_cells([once, twice, *others], store, jobs=2))
     )
@@ -98,7 +98,7 @@ def test_only_the_cell_of_a_dead_worker_was_tried(tmp_path: Path) -> None:
 def test_processes_that_cannot_start_fail_their_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softmargin.papers.workers._serve", print)  # ends at once
+    monkeypatch.setattr("softmargin.papers.run._serve", print)  # ends at once
     tally = run_cells([cell("a"), cell("b")], CellStore(tmp_path), jobs=2)
     assert {why for _, why in tally.failed} == {"no process could be started for it"}
     assert not (tmp_path / ".cells").exists(), "no cell was tried"
@@ -108,7 +108,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import test_workers
-from softmargin.papers.running import run_cells
+from softmargin.papers.run import run_cells
 from softmargin.papers.store import CellStore
 cells = [test_workers.cell(str(n), deaths=9) for n in range(5)]
 try:

@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 from softmargin.charts import Chart, Series
 from softmargin.papers import write
 from softmargin.papers.core import Cell, Experiment
-from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
+from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, Verdict
 from softmargin.papers.pages import result_page
 from softmargin.papers.statistics import Comparison
 from softmargin.papers.write import dumps, read_result, write_index, write_result
@@ -39,7 +39,11 @@ TABLE = ResultTable(
 CURVE = Series("β = 5", [1, 2, 3], [0.5, math.nan, 0.7], [0.4, math.nan, 0.6], beta=5.0)
 CHART = Chart("by-epoch", "Accuracy [%]", "line", "epoch", "share", [replace(CURVE, low=())])
 OUTCOME = Outcome(
-    Verdict("holds in part", "β = 5 wins on iris only."),
+    Verdict(
+        "holds in part",
+        [Finding("β = 5 wins on iris", True), Finding("the two are level on wine", None)],
+        "Two seeds say little.",
+    ),
     [TABLE],
     [replace(CHART, note="2 seeds.")],
     ["Nothing was tuned."],
@@ -80,7 +84,17 @@ Table 9 of the paper on gradient decay (GD).
 
 **The paper's claim.** A large β helps everywhere.
 
-**Verdict: holds in part.** β = 5 wins on iris only.
+**Verdict: holds in part.** Two seeds say little.
+
+As claimed:
+
+- β = 5 wins on iris.
+
+Left open:
+
+- The two are level on wine.
+
+Notes:
 
 - Nothing was tuned.
 
@@ -126,8 +140,8 @@ Interval of a mean: Student's t over seeds. Difference from the baseline: paired
 softmargin reproduce run gd-tab9 --scale desk --seeds 2
 ```
 
-Made with softmargin 0.1.0, torch 2.0, numpy 2.0, python 3.12. seconds: 7. Every number, and the \
-configuration of every cell: [numbers.json](numbers.json).
+Made with softmargin 0.1.0, torch 2.0, numpy 2.0, python 3.12. seconds: 7. Every number and the \
+configuration of every cell are in [numbers.json](numbers.json).
 """
 
 
@@ -153,7 +167,7 @@ def test_numbers_are_strict_json_with_all_that_was_run(tmp_path):
 
     text = (written(tmp_path) / "numbers.json").read_text(encoding="utf-8")
     values = json.loads(text, parse_constant=refuse)
-    assert values["format"] == 1
+    assert values["format"] == 2
     assert (values["id"], values["scale"], values["seeds"]) == ("gd-tab9", "desk", [0, 1])
     assert set(values["versions"]) == set(VERSIONS)
     assert values["tables"][0]["entries"][4]["values"] == [None, 80.0]
@@ -214,10 +228,10 @@ def test_an_interrupted_write_leaves_the_old_result_whole(tmp_path, monkeypatch)
         ("", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
         ("{", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
         ("[]", "numbers.json' is damaged: .*; restore it, or delete it and run its id again"),
-        ('{"id": "gd-tab1"}', "results must be of format 1, but got format None"),
-        ('{"format": 2}', "results must be of format 1, but got format 2 .* another version"),
-        ('{"format": 1}', "results must be whole, .* 'tables' is missing"),
-        ('{"format": 1, "tables": [3], "charts": []}', "results must be whole"),
+        ('{"id": "gd-tab1"}', "results must be of format 2, but got format None"),
+        ('{"format": 1}', "results must be of format 2, but got format 1 .* another version"),
+        ('{"format": 2}', "results must be whole, .* 'tables' is missing"),
+        ('{"format": 2, "tables": [3], "charts": []}', "results must be whole"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content, words):
@@ -271,7 +285,7 @@ def test_counts_have_no_decimals_and_an_experiment_without_spread_no_seeds(tmp_p
     ).read_text()
     assert "903 (paper 828)" in page
     assert "reproduce run gd-tab9 --scale desk\n" in page
-    assert "nowhere that is known" in page
+    assert "no known differences" in page
 
 
 def test_index_lists_all_in_the_order_of_the_papers(tmp_path):
@@ -288,7 +302,8 @@ def test_index_lists_all_in_the_order_of_the_papers(tmp_path):
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| [")]
     assert rows[0] == (
-        "| [gd-fig9](gd-fig9/README.md) | GD, Table 9 | accuracy by β | desk | 2 | holds in part |"
+        "| [gd-fig9](gd-fig9/README.md) | GD, Table 9 | accuracy by β | desk | 2 | holds in part "
+        "| – |"
     )
     assert re.findall(r"\| \[([a-z0-9-]+)\]", page) == ["gd-fig9", "gd-fig10", "lm-fig1", "ag-tab1"]
 

@@ -5,34 +5,87 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from softmargin._progress import duration
 from softmargin.commands.common import (
     Command,
     UsageError,
     check_out,
+    count,
+    file,
+    folder,
     print_table,
     progress,
     quoted,
     require_lab,
     writing_to,
 )
-from softmargin.commands.reproduce_arguments import DESCRIPTION, declare
-from softmargin.commands.reproduce_check import plan, verify
-from softmargin.commands.reproduce_report import write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from softmargin._progress import Progress
-    from softmargin.papers.core import Cell, Experiment
+    from softmargin.papers.core import Cell, Experiment, Scope
     from softmargin.papers.outcome import Outcome
-    from softmargin.papers.reproduce import Runner
-    from softmargin.papers.running import Report, Tally
-    from softmargin.papers.store import CellStore
+    from softmargin.papers.plan import CellPlan
+    from softmargin.papers.run import Tally
+    from softmargin.papers.verify import Checked
+
+DESCRIPTION = """\
+Reproduce tables and figures of the papers. Every id has three scales: smoke (seconds, only
+proves that the path works), desk (minutes on two cores, real data) and paper (the recipe as
+printed). What is finished is kept in --out and never run again; the same command after an
+interruption goes on where it was."""
+DIFFERS = 1
+REPORT = "index.html"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and arguments of ``softmargin reproduce``."""
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    subs = {}
+    for name, (summary, _) in ACTIONS.items():
+        described = f"{summary[0].upper()}{summary[1:]}."
+        sub = actions.add_parser(name, help=summary, description=described, allow_abbrev=False)
+        sub.set_defaults(resumes=name == "run")
+        subs[name] = sub
+
+    def add(where: str, name: str, text: str, **options: Any) -> None:
+        for action in where.split():
+            subs[action].add_argument(name, help=text, **options)
+
+    usual = "(default: %(default)s)"
+    add("plan run", "ids", "such as gd-tab1, or all", metavar="ID", nargs="+")
+    add("verify", "ids", "such as gd-tab1 (default: all)", metavar="ID", nargs="*")
+    add("plan run", "--seeds", "how many seeds, instead of the usual", type=count, metavar="N")
+    only = 'only cells with these values, such as "beta=0.1,model=resnet18"'
+    add("plan run status", "--only", only, metavar="KEY=VALUE,...")
+    jobs = (
+        "cells at a time, each in its own process (default: one per core where it takes minutes; "
+        "on Ray, as many as the cluster takes)"
+    )
+    add("run", "--jobs", jobs, type=count, metavar="N")
+    ray = "run cells on the Ray cluster at host:port or ray://host:port, or on one started here "
+    add("run", "--ray", f"{ray}(local)", metavar="ADDRESS")
+    yes = "run paper scale even without a GPU, and fetch the data it needs"
+    add("run", "--yes", yes, action="store_true")
+    no_dry_run = "at paper scale, only list: build and run nothing"
+    add("plan", "--no-dry-run", no_dry_run, action="store_true")
+    scales = ("smoke", "desk", "paper")
+    add("list plan run status", "--scale", f"how large {usual}", choices=scales, default="desk")
+    larger = (
+        "write results even where --out has those of a larger scale or more seeds, which are lost"
+    )
+    add("run", "--replace-larger", larger, action="store_true")
+    out = "folder of all results (default: results, and results-smoke at smoke scale)"
+    add("run status", "--out", out, type=folder, metavar="DIR")
+    out, here = f"folder of all results {usual}", Path("results")
+    add("report verify pages", "--out", out, type=folder, default=here, metavar="DIR")
+    claims = "also write the page of all claims and verdicts to this file"
+    add("pages", "--claims", claims, type=file, metavar="FILE")
 
 
 def run(options: argparse.Namespace) -> int | None:
@@ -43,17 +96,24 @@ def run(options: argparse.Namespace) -> int | None:
         from softmargin.papers.core import usual_folder
 
         options.out = usual_folder(options.scale)
-    if options.action == "verify":
-        return verify(options)
-    actions = {"list": _list, "plan": plan, "run": _run, "status": _status, "report": write_report}
-    actions[options.action](options)
-    return None
+    return ACTIONS[options.action][1](options)
+
+
+@contextmanager
+def _told_in_a_sentence() -> Iterator[None]:
+    """Turn what the user can put right into one sentence."""
+    from softmargin.data.errors import MissingDataError
+
+    try:
+        yield
+    except (ValueError, MissingDataError, ConnectionError, ImportError) as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_arguments(options: argparse.Namespace) -> None:
     """Refuse what can be known to be wrong before PyTorch is imported, which takes a while."""
     from softmargin.papers.core import find_all
-    from softmargin.papers.selecting import parse_only
+    from softmargin.papers.plan import parse_only
 
     try:
         if options.action in ("plan", "run"):
@@ -74,82 +134,135 @@ def _list(options: argparse.Namespace) -> None:
 
     rows = [("id", "paper", "what", "cells", "seeds", "about")]
     for experiment in experiments().values():
-        setting = experiment.scope(options.scale)
-        cells = experiment.cells(setting)
-        seeds = str(len(setting.seeds)) if experiment.spread else "-"
+        scope = experiment.scope(options.scale)
+        cells = experiment.cells(scope)
+        seeds = str(len(scope.seeds)) if experiment.spread else "-"
         about = duration(sum(cell.seconds for cell in cells))
         where = f"{experiment.paper} {experiment.where}"
         rows.append((experiment.id, where, experiment.title, str(len(cells)), seeds, about))
     print_table(rows)
 
 
+def _chosen(
+    wanted: Sequence[Experiment], options: argparse.Namespace
+) -> tuple[dict[str, Scope], dict[str, list[Cell]]]:
+    """Return scopes and cells of experiments by id, as the options say."""
+    from softmargin.papers.plan import chosen_cells, parse_only, scopes_of
+
+    scopes = scopes_of(wanted, options.scale, getattr(options, "seeds", None))
+    only = None if options.only is None else parse_only(options.only)
+    return scopes, chosen_cells(wanted, scopes, only)
+
+
 def _status(options: argparse.Namespace) -> None:
-    from softmargin.papers import reproduce
     from softmargin.papers.core import experiments
+    from softmargin.papers.run import check_folder
     from softmargin.papers.store import CellStore
 
     store = CellStore(options.out)
     rows = [("id", "cells", "finished", "failed", "work done")]
-    try:
-        wanted = list(experiments().values())
-        settings = reproduce.plan(wanted, options.scale)
-        chosen = reproduce.chosen_cells(wanted, settings, _only(options))
-        reproduce.check_folder(options.out, [cell for own in chosen.values() for cell in own])
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    with _told_in_a_sentence():
+        _, chosen = _chosen(list(experiments().values()), options)
+        check_folder(options.out, [cell for own in chosen.values() for cell in own])
     for name, cells in chosen.items():
         if not cells:
             continue
         finished = sum(store.is_finished(cell) for cell in cells)
         failed = sum(store.error(cell) is not None for cell in cells)
-        work = sum(cell.seconds for cell in cells)
         done = sum(cell.seconds * store.progress(cell) for cell in cells)
-        share = f"{100 * done / work:.0f} %"
+        share = f"{100 * done / sum(cell.seconds for cell in cells):.0f} %"
         rows.append((name, str(len(cells)), str(finished), str(failed), share))
     print_table(rows)
 
 
+def _plan(options: argparse.Namespace) -> None:
+    """Print the cells of ids: what each trains, how many steps, how long."""
+    from softmargin.papers.core import find_all
+    from softmargin.papers.plan import planned, tried_out
+
+    plan = tried_out if options.scale == "paper" and not options.no_dry_run else planned
+    everything: dict[str, CellPlan] = {}
+    with _told_in_a_sentence():
+        wanted = find_all(options.ids)
+        _, chosen = _chosen(wanted, options)
+        for name, cells in chosen.items():
+            if cells:
+                plans = {cell.key: plan(cell) for cell in cells}
+                _print_plans(f"{name} at {options.scale} scale", list(plans.values()))
+                everything |= plans
+    if len(wanted) > 1:
+        print(f"\nin all {_size(list(everything.values()))}; cells that ids share are run once")
+
+
+def _print_plans(title: str, plans: Sequence[CellPlan]) -> None:
+    print(f"{title}: {_size(plans)}")
+    rows = [["  cell", "trains", "parameters", "steps", "about"]]
+    for each in plans:
+        parameters = "-" if each.parameters is None else f"{each.parameters:,}"
+        time = f"{duration(each.seconds)}{' of a GPU' if each.gpu else ''}"
+        rows.append([f"  {each.label}", each.what, parameters, f"{each.steps:,}", time])
+    if all(each.parameters is None for each in plans):
+        rows = [[*row[:2], *row[3:]] for row in rows]
+    print_table(rows)
+
+
+def _size(plans: Sequence[CellPlan]) -> str:
+    """Return how many cells and steps there are, and how long they take, in words."""
+    on_gpu = [each for each in plans if each.gpu]
+    others = [each for each in plans if not each.gpu]
+    parts = [f"{len(plans):,} cell{'s' if len(plans) > 1 else ''}"]
+    parts.append(f"{sum(each.steps * each.models for each in plans):,} steps of single networks")
+    if others:
+        parts.append(f"about {duration(sum(each.seconds for each in others))} on two cores")
+    if on_gpu:
+        parts.append(f"about {sum(each.seconds for each in on_gpu) / 3600:,.1f} GPU hours")
+    return ", ".join(parts)
+
+
 def _run(options: argparse.Namespace) -> None:
     from softmargin._files import DamagedFileError
-    from softmargin.data.errors import MissingDataError
-    from softmargin.papers import reproduce
     from softmargin.papers.core import find_all
-    from softmargin.papers.running import usual_jobs
-    from softmargin.papers.store import CELLS, CellStore
+    from softmargin.papers.plan import check_data
+    from softmargin.papers.run import check_folder, check_replaced, conclude
+    from softmargin.papers.store import CELLS
 
-    try:
+    with _told_in_a_sentence():
         wanted = find_all(options.ids)
-        settings = reproduce.plan(wanted, options.scale, options.seeds)
-        only = _only(options)
-        chosen = reproduce.chosen_cells(wanted, settings, only)
+        scopes, chosen = _chosen(wanted, options)
         cells = [cell for own in chosen.values() for cell in own]
-        reproduce.check_folder(options.out, cells)
+        check_folder(options.out, cells)
         if not options.replace_larger:
-            reproduce.check_scale(options.out, settings)
+            check_replaced(options.out, scopes)
         if options.ray in (None, "local"):  # elsewhere data and GPUs are the cluster's
             _check_needs(options, cells)
-            reproduce.check_data(cells, options.scale)
-    except (ValueError, MissingDataError) as error:
-        raise UsageError(str(error)) from None
+            check_data(cells, options.scale)
     check_out(options.out)
     if (cells_folder := options.out / CELLS).exists() and not cells_folder.is_dir():
         with writing_to(options.out):
             raise NotADirectoryError(errno.ENOTDIR, f"{CELLS} in it is a file")
-    with writing_to(options.out), progress() as show:
+    with writing_to(options.out):
         try:
-            tally = reproduce.reproduce(
-                wanted,
-                settings,
-                options.out,
-                only=only,
-                jobs=options.jobs or usual_jobs(cells, CellStore(options.out)),
-                runner=_runner(options),
-                report=partial(_show_tally, show),
-                tell=_tell,
-            )
+            tally = _run_cells(options, cells)
+            missing = conclude(wanted, scopes, options.out, _tell)
         except DamagedFileError as error:
             raise UsageError(str(error)) from None
-    _summarise(tally)
+    _summarise(tally, missing)
+
+
+def _run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Tally:
+    """Run cells here or on a cluster, and show how far they are."""
+    from softmargin.papers.run import run_cells, usual_jobs
+    from softmargin.papers.store import CellStore
+
+    store = CellStore(options.out)
+    with progress() as show:
+        report = partial(_show_tally, show)
+        if options.ray is None:
+            return run_cells(cells, store, options.jobs or usual_jobs(cells, store), report)
+        from softmargin.papers.ray import run_on_ray
+
+        with _told_in_a_sentence():
+            return run_on_ray(cells, store, options.ray, options.jobs, report)
 
 
 def _show_tally(show: Progress, tally: Tally) -> None:
@@ -158,15 +271,9 @@ def _show_tally(show: Progress, tally: Tally) -> None:
     show(tally.done, tally.total, active, tally.remaining)
 
 
-def _only(options: argparse.Namespace) -> dict[str, list[str]] | None:
-    from softmargin.papers.selecting import parse_only
-
-    return None if options.only is None else parse_only(options.only)
-
-
 def _check_needs(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
     """Say what paper scale would take where a GPU or data are missing, unless that is wanted."""
-    from softmargin.papers.planning import would_take
+    from softmargin.papers.plan import would_take
     from softmargin.papers.store import CellStore
 
     if options.scale != "paper" or options.yes:
@@ -177,30 +284,14 @@ def _check_needs(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
         raise UsageError(sentence)
 
 
-def _runner(options: argparse.Namespace) -> Runner | None:
-    """Return what runs cells on a cluster, where one is asked for."""
-    return None if options.ray is None else partial(_run_on_ray, options)
-
-
-def _run_on_ray(
-    options: argparse.Namespace, cells: Sequence[Cell], store: CellStore, report: Report | None
-) -> Tally:
-    from softmargin.papers.ray_running import run_on_ray
-
-    try:
-        return run_on_ray(cells, store, options.ray, options.jobs, report)
-    except (ConnectionError, ImportError) as error:
-        raise UsageError(str(error)) from None
-
-
-def _summarise(tally: Tally) -> None:
+def _summarise(tally: Tally, missing: Mapping[str, tuple[int, int]]) -> None:
     """Say what was skipped, what is missing and what failed."""
     if tally.skipped:
         print(f"{tally.skipped} of {len(tally.cells)} cells were finished before.")
     for cell, why in tally.failed:
         print(f"failed: {cell.label}: {why}", file=sys.stderr)
-    for name, (missing, cells) in tally.missing.items():
-        print(f"{name}: {missing} of its {cells} cells are missing, so that nothing is concluded.")
+    for name, (lacking, cells) in missing.items():
+        print(f"{name}: {lacking} of its {cells} cells are missing, so that nothing is concluded.")
     if tally.failed:
         raise UsageError(
             f"{len(tally.failed)} of {len(tally.cells)} cells failed; run the same command again "
@@ -213,6 +304,70 @@ def _tell(experiment: Experiment, outcome: Outcome, where: Path) -> None:
     print(f"{experiment.id}: {verdict.word}. {verdict.sentence}\n  {where / 'README.md'}")
 
 
+def _report(options: argparse.Namespace) -> None:
+    """Write the report over a results folder into that folder."""
+    from softmargin.report.results import write_results_page
+
+    path = options.out / REPORT
+    with _told_in_a_sentence(), writing_to(options.out):
+        write_results_page(options.out, path)
+    print(f"{path} ({path.stat().st_size / 1e6:.1f} MB): open it in a browser")
+
+
+def _pages(options: argparse.Namespace) -> None:
+    """Write the pages of results again, from their numbers."""
+    from softmargin.papers.core import experiments
+    from softmargin.papers.verify import results_in
+    from softmargin.papers.write import write_pages
+
+    claims = options.claims
+    if claims is not None and (claims.is_dir() or not claims.parent.is_dir()):
+        raise UsageError(
+            "argument --claims: must be a file in a folder that exists, but got "
+            f"{quoted(str(claims))}."
+        )
+    with _told_in_a_sentence(), writing_to(options.out):
+        found = results_in(options.out)
+        write_pages(options.out, experiments(), claims)
+    print(f"{options.out / 'README.md'} and the pages of {len(found)} results")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    """Check all results in a folder; print a line for each thing wrong, and return 1 if any is."""
+    from softmargin.papers.verify import verify
+    from softmargin.papers.write import PAGE
+
+    results = problems = 0
+    with _told_in_a_sentence():
+        for checked in verify(options.out, options.ids):
+            results += checked.id != PAGE
+            problems += len(checked.problems)
+            for problem in checked.problems:
+                print(f"{checked.id}: {problem}")
+            if not checked.problems and checked.id != PAGE:
+                print(f"{checked.id}: {_how(checked)}")
+    if not problems and results > 1:
+        print(f"all {results} results agree")
+    return DIFFERS if problems else 0
+
+
+def _how(checked: Checked) -> str:
+    if not checked.cells:
+        return "numbers and page agree; its cells are not here"
+    cells = f"{checked.cells} cell{'s' if checked.cells > 1 else ''}"
+    scores = f", {checked.scores} scores from stored logits" if checked.scores else ""
+    return f"the same again from {cells}{scores}"
+
+
+ACTIONS: dict[str, tuple[str, Callable[[argparse.Namespace], int | None]]] = {
+    "list": ("show every id with its size and how long it takes", _list),
+    "plan": ("show the cells of ids, what each trains, and what that takes", _plan),
+    "run": ("run ids and write their pages", _run),
+    "status": ("show how far every id is", _status),
+    "report": ("write one page over all results, to look at in a browser", _report),
+    "verify": ("compute written results again from what they were made of, and compare", _verify),
+    "pages": ("write the pages of results again, from their numbers", _pages),
+}
 COMMAND = Command(
     "reproduce tables and figures of the papers, each by its id", DESCRIPTION, declare, run
 )

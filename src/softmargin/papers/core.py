@@ -16,11 +16,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from softmargin._papers import in_order
 from softmargin._text import nearest
 from softmargin.papers.outcome import Outcome
 
 SCALES = ("smoke", "desk", "paper")  # from the smallest to the largest
-PAPERS = ("GD", "LM", "AG", "SM")  # the last is this library itself
 Array = NDArray[Any]
 
 
@@ -85,8 +85,7 @@ class Experiment:
     Attributes:
         id: such as ``"gd-tab1"``.
         title: what it shows, in a few words.
-        paper: ``"GD"`` (gradient decay), ``"LM"`` (large margin in softmax), ``"AG"`` (ArcGrad) or
-            ``"SM"``, beyond the papers.
+        paper: a key of :data:`softmargin._papers.PAPERS`.
         where: the place in the paper, such as ``"Table 1"``.
         claim: what the paper concludes from it, in our words.
         cells: the work of a scope.
@@ -171,7 +170,7 @@ def experiments() -> dict[str, Experiment]:
         for name in MODULES
         for experiment in import_module(f"softmargin.papers.{name}").EXPERIMENTS
     ]
-    found.sort(key=lambda each: (PAPERS.index(each.paper), _natural(each.id)))
+    found.sort(key=lambda each: in_order(each.paper, each.id))
     return {experiment.id: experiment for experiment in found}
 
 
@@ -192,9 +191,3 @@ def find_all(names: Sequence[str]) -> list[Experiment]:
     if list(names) == ["all"]:
         return list(experiments().values())
     return [find(name) for name in dict.fromkeys(names)]
-
-
-def _natural(name: str) -> tuple[str, int]:
-    """Order gd-fig10 after gd-fig9."""
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0)

@@ -13,12 +13,12 @@ from softmargin.papers.statistics import Comparison, summary
 
 SIGNIFICANT = 0.05
 VERDICTS = {
-    "holds": "the claim was tested and stands",
-    "holds in part": "some of it stands; the page says what does not",
-    "does not hold": "the claim was tested and failed",
-    "left open": "the differences are within the spread over seeds, either way",
-    "shown": "a figure or theory with nothing to test beyond what its page checks",
-    "path only": "too small a scale to say anything",
+    "holds": "every part of the claim that was tested was found",
+    "holds in part": "some parts were found; the page says which",
+    "does not hold": "no part was found, and at least one was contradicted",
+    "left open": "no part was found or contradicted: differences are within the spread over seeds",
+    "shown": "a figure of theory, whose curves were checked numerically",
+    "path only": "smoke scale, which shows that everything runs and concludes nothing",
 }
 
 
@@ -176,10 +176,8 @@ def _listed(value: Any) -> Any:
 
 def _entry(values: Mapping[str, Any]) -> Entry:
     comparison, baseline = values["comparison"], values["baseline"]
-    return Entry(
-        **{
-            **values,
-            "comparison": Comparison(**comparison) if comparison else None,
-            "baseline": tuple(baseline) if baseline else None,
-        }
-    )
+    if comparison is not None:
+        missing = {key: math.nan for key, each in comparison.items() if each is None}
+        comparison = Comparison(**{**comparison, **missing})
+    baseline = None if baseline is None else tuple(baseline)
+    return Entry(**{**values, "comparison": comparison, "baseline": baseline})

@@ -1,4 +1,4 @@
-"""Where cells keep their results: one folder each, whole at every moment.
+"""Where cells keep their results: one folder each, safe to interrupt at any moment.
 
 ``.cells/<key>/`` holds ``cell.json`` (what it is), ``result.json`` and ``arrays.npz`` once it is
 finished, ``error.txt`` where it failed, ``progress`` while it runs, and whatever checkpoints the
@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import json
 import shutil
 import time
 import traceback
@@ -21,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from softmargin._files import UNFINISHED, DamagedFileError, write_file, write_json
+from softmargin._files import UNFINISHED, DamagedFileError, read_json, write_file, write_json
 from softmargin.papers.core import Cell, Result, find_work
-from softmargin.papers.formats import read_format
 from softmargin.training.folder import RunFolder
 
 CELLS = ".cells"
@@ -157,6 +157,35 @@ class CellStore:
             if not isinstance(stored.get(name), kind):
                 raise DamagedFileError(path, f"it has no {name}", _remedy(path))
         return stored
+
+
+def read_format(
+    path: Path, what: str, expected: int, remedy: str, unsaid: int | None = None
+) -> dict[str, Any]:
+    """Return what :func:`softmargin._files.write_json` wrote, refusing other formats and damage.
+
+    Args:
+        path: the file.
+        what: it is part of, such as ``"cells"``.
+        expected: the only format that this version reads.
+        remedy: what to do about a damaged file.
+        unsaid: the format of files that do not say theirs.
+
+    Raises:
+        DamagedFileError: where it is not what was written.
+        ValueError: where it is of another format; that is checked first, since another version
+            may have another kind of checksum.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError:  # read_json says what is wrong with it
+        content = None
+    if isinstance(content, dict) and (found := content.get("format", unsaid)) != expected:
+        raise ValueError(
+            f"{what} must be of format {expected}, but got format {found!r} in {str(path)!r}: it "
+            "is from another version of softmargin."
+        )
+    return read_json(path, remedy)
 
 
 def _remedy(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Results as files: numbers, figures and a page for each experiment, and a page over all.
+"""Results as files: numbers, figures and a page for each experiment, and pages over all.
 
 ``results/<id>/`` holds ``numbers.json`` (everything, for programs), one SVG for each chart and
 ``README.md``. No file holds a date, so that the same run writes the same bytes. ``numbers.json``
@@ -20,10 +20,11 @@ import numpy as np
 import torch
 
 from softmargin._files import write_file, write_json
+from softmargin._papers import in_order
 from softmargin.papers.core import Cell, Experiment, Scope
-from softmargin.papers.formats import read_format
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.pages import index_page, result_page
+from softmargin.papers.pages import claims_page, index_page, result_page
+from softmargin.papers.store import read_format
 from softmargin.report.draw import standalone_svg
 
 FORMAT = 2
@@ -31,15 +32,13 @@ NUMBERS, PAGE = "numbers.json", "README.md"
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 ONE_LINE = 96
 REMEDY = "restore it, or delete it and run its id again"
-META = (
-    *("id", "title", "paper", "where", "claim", "scale", "seeds"),
-    *("command", "versions", "deviations", "facts", "configuration"),
-)
+SAID = ("id", "title", "paper", "where", "claim", "deviations", "scale", "seeds", "command")
+META = (*SAID, "versions", "facts", "configuration")
 
 
 def write_result(
     experiment: Experiment,
-    setting: Scope,
+    scope: Scope,
     outcome: Outcome,
     folder: Path,
     facts: Mapping[str, str] | None = None,
@@ -48,7 +47,7 @@ def write_result(
 
     Args:
         experiment: what was run.
-        setting: at which scale, with which seeds.
+        scope: at which scale, with which seeds.
         outcome: what was concluded.
         folder: the experiment's own folder, such as ``results/gd-tab1``; made where missing.
         facts: what else is worth keeping, by name; ``command`` replaces the usual command.
@@ -60,7 +59,7 @@ def write_result(
                 "charts must have names of their own made of a-z, 0-9, '.', '_' and '-', "
                 f"but got {name!r}."
             )
-    meta = plain(_meta(experiment, setting, dict(facts or {})))
+    meta = plain(_meta(experiment, scope, dict(facts or {})))
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _charts_in(folder) - set(names)
     figures = {f"{chart.name}.svg": standalone_svg(chart) for chart in outcome.charts}
@@ -80,12 +79,7 @@ def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
     path = folder / NUMBERS
     try:
         outcome = Outcome.from_dict(_with_nan(values))
-        parts = ("format", "digest", "figures", *outcome.as_dict())
-        meta = {key: value for key, value in values.items() if key not in parts}
-        missing = [name for name in META if name not in meta]
-        if missing:
-            raise KeyError(missing[0])
-        return meta, outcome
+        return {name: values[name] for name in META}, outcome
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"results must be whole, but got {str(path)!r}, in which {error} is missing or wrong: "
@@ -112,8 +106,7 @@ def read_numbers(folder: Path) -> dict[str, Any]:
 def read_results(results: Path) -> list[tuple[dict[str, Any], Outcome]]:
     """Read all results in a folder, in the order of the papers."""
     found = [read_result(path.parent) for path in results.glob(f"*/{NUMBERS}")]
-    found.sort(key=lambda result: _order(result[0]["paper"], result[0]["id"]))
-    return found
+    return sorted(found, key=lambda each: in_order(each[0]["paper"], each[0]["id"]))
 
 
 def write_index(results: Path) -> None:
@@ -121,6 +114,29 @@ def write_index(results: Path) -> None:
     found = read_results(results)
     results.mkdir(parents=True, exist_ok=True)
     write_file(results / PAGE, index_page(found))
+
+
+def write_pages(results: Path, known: Mapping[str, Experiment], claims: Path | None = None) -> None:
+    """Write the pages of all results in a folder again, from their numbers; nothing is trained.
+
+    Args:
+        results: the folder of all results.
+        known: experiments by id; results take their titles and claims as they are now.
+        claims: where the page of all claims goes, too, if it is wanted.
+    """
+    for path in results.glob(f"*/{NUMBERS}"):
+        numbers = read_numbers(path.parent)
+        if (experiment := known.get(numbers["id"])) is not None:
+            declared = _declared(experiment, numbers["scale"])
+            if any(numbers[name] != text for name, text in declared.items()):
+                write_json(path, {**numbers, **declared}, dumps)
+    found = read_results(results)
+    pages = {results / meta["id"] / PAGE: result_page(meta, outcome) for meta, outcome in found}
+    pages[results / PAGE] = index_page(found)
+    if claims is not None:
+        pages[claims] = claims_page(found)
+    for path, text in pages.items():
+        write_file(path, text)
 
 
 def checksum(content: bytes) -> str:
@@ -170,20 +186,17 @@ def _dumps(value: Any, indent: str) -> str:
     return f"{first}\n{inside}\n{indent}{last}"
 
 
-def _meta(experiment: Experiment, setting: Scope, facts: dict[str, str]) -> dict[str, Any]:
+def _meta(experiment: Experiment, scope: Scope, facts: dict[str, str]) -> dict[str, Any]:
     from softmargin import __version__
 
-    command = f"softmargin reproduce run {experiment.id} --scale {setting.scale}"
+    command = f"softmargin reproduce run {experiment.id} --scale {scope.scale}"
     if experiment.spread:
-        command += f" --seeds {len(setting.seeds)}"
+        command += f" --seeds {len(scope.seeds)}"
     return {
         "id": experiment.id,
-        "title": experiment.title,
-        "paper": experiment.paper,
-        "where": experiment.where,
-        "claim": experiment.claim,
-        "scale": setting.scale,
-        "seeds": setting.seeds,
+        **_declared(experiment, scope.scale),
+        "scale": scope.scale,
+        "seeds": scope.seeds,
         "command": facts.pop("command", command),
         "versions": {
             "softmargin": __version__,
@@ -191,9 +204,19 @@ def _meta(experiment: Experiment, setting: Scope, facts: dict[str, str]) -> dict
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "deviations": experiment.deviations.get(setting.scale, ""),
         "facts": facts,
-        "configuration": _configuration(experiment.cells(setting)),
+        "configuration": _configuration(experiment.cells(scope)),
+    }
+
+
+def _declared(experiment: Experiment, scale: str) -> dict[str, str]:
+    """Return what is said about a result and was not measured."""
+    return {
+        "title": experiment.title_at(scale),
+        "paper": experiment.paper,
+        "where": experiment.where,
+        "claim": experiment.claim,
+        "deviations": experiment.deviations.get(scale, ""),
     }
 
 
@@ -222,34 +245,10 @@ def _charts_in(folder: Path) -> set[str]:
         return set()
 
 
-def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """Return stored values with NaN where a number is missing among numbers."""
-    tables = [
-        {**table, "entries": [_entry_with_nan(each) for each in table["entries"]]}
-        for table in values["tables"]
-    ]
-    charts = [
-        {**chart, "series": [_filled(each, "x", "y", "low", "high") for each in chart["series"]]}
-        for chart in values["charts"]
-    ]
-    return {**values, "tables": tables, "charts": charts}
-
-
-def _entry_with_nan(entry: dict[str, Any]) -> dict[str, Any]:
-    found = entry["comparison"]
-    if found is not None:
-        found = {key: math.nan if each is None else each for key, each in found.items()}
-    return {**_filled(entry, "values"), "comparison": found}
-
-
-def _filled(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    lists = {name: [math.nan if x is None else x for x in values[name]] for name in names}
-    return {**values, **lists}
-
-
-def _order(paper: str, name: str) -> tuple[int, list[str | int]]:
-    """Order by paper, and gd-fig10 after gd-fig9."""
-    from softmargin.papers.core import PAPERS
-
-    parts = re.split(r"(\d+)", name)
-    return PAPERS.index(paper), [int(part) if part.isdigit() else part for part in parts]
+def _with_nan(value: Any) -> Any:
+    """Return stored values with NaN where a number is missing in a list."""
+    if isinstance(value, list):
+        return [math.nan if each is None else _with_nan(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_nan(each) for key, each in value.items()}
+    return value

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from softmargin._files import write_file
+from softmargin._papers import PAPERS
 from softmargin.papers.core import Experiment, experiments
 from softmargin.papers.outcome import VERDICTS, Outcome
-from softmargin.papers.pages import PAPERS, SCALES, source, whose
+from softmargin.papers.pages import SCALES, source, whose
 from softmargin.papers.write import NUMBERS, read_result
 from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
 from softmargin.report.result_charts import drawing, tones_of
@@ -107,7 +108,7 @@ def results_page(folder: Path) -> str:
         named=_named,
         source=source,
         whose=whose,
-        papers={key: PAPERS.get(key, key) for key in dict.fromkeys(line.paper for line in lines)},
+        papers={key: PAPERS[key].subject for key in dict.fromkeys(line.paper for line in lines)},
         signs=SIGNS,
         meanings=MEANINGS,
         style=style,

@@ -11,7 +11,6 @@ from softmargin.papers.images import (
     lm_ablation,
     lm_comparison,
 )
-from softmargin.papers.images.dry_run import DryRun, dry_run, dry_runs
 from softmargin.papers.images.training import train_many, train_one
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -25,4 +24,4 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *beyond.EXPERIMENTS,
 )
 
-__all__ = ["EXPERIMENTS", "DryRun", "dry_run", "dry_runs", "train_many", "train_one"]
+__all__ = ["EXPERIMENTS", "train_many", "train_one"]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from softmargin.papers.images.costs import gpu_seconds
 from softmargin.papers.images.tasks import Task
+from softmargin.papers.plan import gpu_seconds
 
 TITLES = {
     "svhn": "SVHN",

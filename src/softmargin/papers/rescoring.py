@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from softmargin.calibration import calibration_metrics
 from softmargin.papers.core import Array, Cell, Result
@@ -34,9 +33,6 @@ EXACT = 1e-6
 BINS = 10
 SCORES = ("accuracy", "nll", "ece")
 ROUNDED_AFTER = ("mnist",)  # kinds of work that score first and round then
-Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -116,42 +112,22 @@ def allowances(logits: Array, labels: Array) -> dict[str, float]:
     z, rows = logits.astype(np.float64), np.arange(len(logits))
     top, second = np.argsort(-z, axis=1, kind="stable")[:, :2].T
     furthest = moved.max(1)
+    odds = np.exp(z - z[rows, top][:, None])  # of each class against the largest
+    slope = odds / odds.sum(1, keepdims=True)
+    slope[rows, labels] = 1 - slope[rows, labels]
+    nll = np.exp(2 * furthest) * (slope * moved).sum(1)
     close = z[rows, top] - z[rows, second] <= moved[rows, top] + moved[rows, second]
-    return {
-        "accuracy": EXACT + float(close.mean()),
-        "nll": EXACT + float(_nll_moved(z, moved, labels, furthest).mean()),
-        "ece": EXACT + float(_ece_moved(z, top, labels, furthest + moved[rows, top], close).mean()),
-    }
-
-
-def _nll_moved(z: Floats, moved: Floats, labels: Array, furthest: Floats) -> Floats:
-    rows = np.arange(len(z))
-    p = np.exp(z - z.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    slope = p.copy()
-    slope[rows, labels] = 1 - p[rows, labels]
-    allowed: Floats = np.exp(2 * furthest) * (slope * moved).sum(1)
-    return allowed
-
-
-def _ece_moved(z: Floats, top: Places, labels: Array, reach: Floats, close: Bools) -> Floats:
-    low, confidence, high = _confidences(z, top, reach)
+    # the confidence in the largest class, with its log odds moved down, as it is, and up
+    odds[rows, top] = 0.0
+    rest, reach = odds.sum(1), furthest + moved[rows, top]
+    low, confidence, high = (1 / (1 + rest * np.exp(sign * reach)) for sign in (1, 0, -1))
     # bins are closed on the right, the last one ends at 1
     crossing = np.ceil(low * BINS - EXACT) != np.ceil(np.minimum(high * BINS + EXACT, BINS))
     by_itself = np.maximum(high - confidence, confidence - low)
     with_bin = 2 * np.abs((top == labels) - confidence) + by_itself
-    allowed: Floats = np.where(close, 2.0, np.where(crossing, with_bin, by_itself))
-    return allowed
-
-
-def _confidences(z: Floats, top: Places, reach: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the confidence in the largest class, with its log odds moved down, as is, and up."""
-    rows = np.arange(len(z))
-    others = np.exp(z - z[rows, top][:, None])
-    others[rows, top] = 0.0
-    rest = others.sum(1)
-    low, middle, high = (1 / (1 + rest * np.exp(move)) for move in (reach, 0 * reach, -reach))
-    return low, middle, high
+    ece = np.where(close, 2.0, np.where(crossing, with_bin, by_itself))
+    means = {"accuracy": close.mean(), "nll": nll.mean(), "ece": ece.mean()}
+    return {name: EXACT + float(mean) for name, mean in means.items()}
 
 
 def _stored_scores(numbers: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -18,7 +18,8 @@ import pytest
 from softmargin.papers import core
 from softmargin.papers.core import Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Outcome, Verdict
-from softmargin.papers.running import Tally, run_cells
+from softmargin.papers.plan import scopes_of
+from softmargin.papers.run import Tally, conclude, run_cells
 from softmargin.papers.store import CellStore
 
 SUM = f"{__name__}:slow_sum"
@@ -112,9 +113,9 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from softmargin.papers.core import Cell
-from softmargin.papers.running import run_cells
+from softmargin.papers.run import run_cells
 from softmargin.papers.store import CellStore
-cells = [Cell("test_running:slow_sum", {"count": n}, str(n), n) for n in (20, 15)]
+cells = [Cell("test_run:slow_sum", {"count": n}, str(n), n) for n in (20, 15)]
 run_cells(cells, CellStore(Path(sys.argv[1])))
 """
 
@@ -131,36 +132,37 @@ def test_killed_and_started_again_nothing_finished_is_run_again(tmp_path: Path, 
     assert steps.read_text().splitlines() == everything, "no step is repeated or left out"
     store = CellStore(tmp_path)
     totals = [
-        store.result(Cell("test_running:slow_sum", {"count": n}, "", 1)).numbers for n in (20, 15)
+        store.result(Cell("test_run:slow_sum", {"count": n}, "", 1)).numbers for n in (20, 15)
     ]
     assert totals == [{"total": 190}, {"total": 105}]
 
 
 def experiment(**changes: Any) -> Experiment:
-    def cells(setting: Scope) -> list[Cell]:
-        return [cell(3 + seed) for seed in setting.seeds]
+    def cells(scope: Scope) -> list[Cell]:
+        return [cell(3 + seed) for seed in scope.seeds]
 
-    def conclude(setting: Scope, finished: Any) -> Outcome:
-        return Outcome(Verdict("shown", f"{len(finished)} cells at {setting.scale} scale."))
+    def conclude_(scope: Scope, finished: Any) -> Outcome:
+        return Outcome(Verdict("shown", remark=f"{len(finished)} cells at {scope.scale} scale."))
 
     options: dict[str, Any] = {"spread": True, **changes}
-    return Experiment("gd-test", "a test", "GD", "Table 0", "none", cells, conclude, **options)
+    return Experiment("gd-test", "a test", "GD", "Table 0", "none", cells, conclude_, **options)
 
 
 def test_an_experiment_is_concluded_when_all_its_cells_are_finished(tmp_path: Path) -> None:
-    from softmargin.papers import reproduce
-
-    settings = reproduce.plan([experiment()], "smoke")
-    told: list[str] = []
-    reproduce.reproduce(
+    scopes, told = scopes_of([experiment()], "smoke"), list[str]()
+    missing = conclude([experiment()], scopes, tmp_path)
+    assert missing == {"gd-test": (2, 2)}
+    assert not (tmp_path / "gd-test").exists()
+    run_cells(experiment().cells(scopes["gd-test"]), CellStore(tmp_path))
+    missing = conclude(
         [experiment()],
-        settings,
+        scopes,
         tmp_path,
-        tell=lambda e, outcome, folder: told.append(outcome.verdict.sentence),
+        lambda e, outcome, folder: told.append(outcome.verdict.sentence),
     )
-    assert told == ["2 cells at smoke scale."]
+    assert (missing, told) == ({}, ["2 cells at smoke scale."])
     stored = json.loads((tmp_path / "gd-test" / "numbers.json").read_text())
     assert stored["scale"] == "smoke"
     with pytest.raises(ValueError, match="seeds must be at least 2"):
-        reproduce.plan([experiment()], "smoke", 1)
-    reproduce.plan([experiment(spread=False)], "smoke", 1)
+        scopes_of([experiment()], "smoke", 1)
+    scopes_of([experiment(spread=False)], "smoke", 1)

@@ -63,7 +63,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
     def conclude(setting: Scope, finished: Any) -> Outcome:
         table = ResultTable("Cells", "", [Entry("all", "count", [float(len(finished))])])
-        return Outcome(Verdict("shown", f"{len(finished)} cells."), [table])
+        return Outcome(Verdict("shown", remark=f"{len(finished)} cells."), [table])
 
     experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
     module = SimpleNamespace(EXPERIMENTS=(experiment,))
@@ -174,7 +174,7 @@ def test_a_folder_of_another_version_is_refused_and_left_alone(
     assert run("run", "gd-tab99", *out)[0] == 0
     numbers = tmp_path / "gd-tab99" / "numbers.json"
     whole = numbers.read_text(encoding="utf-8")
-    numbers.write_text(whole.replace('"format": 1', '"format": 7'), encoding="utf-8")
+    numbers.write_text(whole.replace('"format": 2', '"format": 7'), encoding="utf-8")
     for action in (("run", "gd-fig2"), ("status",)):
         refused(run(*action, *out), "format 7", "another version")
     refused(run("verify", "--out", str(tmp_path)), "format 7", "another version")
@@ -284,6 +284,22 @@ def test_a_smaller_scale_does_not_replace_a_larger_one(
     assert json.loads(numbers.read_text())["scale"] == wanted
     assert run("run", "gd-tab99", "--scale", there, *out)[0] == 0, "a larger one may replace it"
     assert json.loads(numbers.read_text())["scale"] == there
+
+
+def test_fewer_seeds_do_not_replace_more(run: Run, made_up: Experiment, tmp_path: Path) -> None:
+    command, numbers = ("run", "gd-tab99"), tmp_path / "gd-tab99" / "numbers.json"
+    out = ("--scale", "smoke", "--out", str(tmp_path))
+    assert run(*command, *out, "--seeds", "3")[0] == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    words = ("--out", "3 seeds", "with 2 seeds", "--replace-larger")
+    for seeds in (("--seeds", "2"), ()):  # two are usual at this scale
+        refused(run(*command, *out, *seeds), repr(str(tmp_path / "gd-tab99")), *words)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert run(*command, "--scale", "smoke", "--seeds", "2", "--out", str(tmp_path / "b"))[0] == 0
+    assert run(*command, *out, "--seeds", "2", "--replace-larger")[0] == 0
+    assert json.loads(numbers.read_text())["seeds"] == [0, 1]
+    assert run(*command, *out, "--seeds", "4")[0] == 0, "more seeds may replace fewer"
+    assert run(*command, "--scale", "desk", "--out", str(tmp_path), "--seeds", "2")[0] == 0
 
 
 @pytest.mark.parametrize("place", ["out", "out/below", "out/.cells"])

@@ -1,0 +1,347 @@
+"""Verifying results: everything that is written is computed again from what it was made of.
+
+Where the finished cells of a result are there, its tables, charts and verdict are concluded again
+from them and compared with ``numbers.json``, and stored test logits are scored again
+(:mod:`softmargin.papers.rescoring`). A fresh clone has no cells: there, and everywhere else,
+numbers that follow from others of the same file, and the pages, are checked against each other.
+
+A comparison is of an entry's values with those of its baseline, another entry of the table: its
+difference, interval and p-value follow from both. Where folds of cross-validation were compared, of
+which the table keeps means over runs with four decimals, the difference follows to 1e-4, and the
+p-value from the interval. Holm's correction is over all comparisons of a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softmargin import data
+from softmargin._files import DamagedFileError
+from softmargin.data.errors import MissingDataError
+from softmargin.papers import core
+from softmargin.papers.core import Array, Cell, Experiment, Result, Scope
+from softmargin.papers.outcome import Entry, Outcome, ResultTable
+from softmargin.papers.pages import index_page, result_page
+from softmargin.papers.rescoring import scored_again
+from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, scipy_stats
+from softmargin.papers.store import CellStore
+from softmargin.papers.write import (
+    NUMBERS,
+    PAGE,
+    checksum,
+    plain,
+    read_numbers,
+    read_result,
+    read_results,
+)
+
+EXACT = 1e-6  # of a number's size, or of 1 where it is smaller
+FOUR_DECIMALS = 1e-4  # of two means, each rounded by at most half of that
+LEVEL = 0.95
+
+
+@dataclass
+class Checked:
+    """What was found about one result: how it was checked, and a line for each thing wrong.
+
+    Attributes:
+        id: of the experiment.
+        cells: from how many finished cells it was concluded again; 0 where none are there.
+        scores: how many scores of stored logits were computed again.
+        problems: one line each.
+    """
+
+    id: str
+    cells: int = 0
+    scores: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def results_in(out: Path, wanted: Sequence[str] = ()) -> list[str]:
+    """Return the ids that have results in a folder: all, or the wanted ones, which must be there.
+
+    Raises:
+        ValueError: in one sentence, where there are none.
+    """
+    there = sorted(path.parent.name for path in out.glob(f"*/{NUMBERS}"))
+    if not there:
+        raise ValueError(f"argument --out: must be a folder with results, but got {str(out)!r}.")
+    for name in wanted:
+        if name not in there:
+            raise ValueError(
+                f"ID must be one that {str(out)!r} has results of, such as "
+                f"{', '.join(there[:8])}, but got {name!r}."
+            )
+    return [name for name in there if not wanted or name in wanted]
+
+
+def verify(out: Path, wanted: Sequence[str] = ()) -> Iterator[Checked]:
+    """Check the results in a folder one by one, and in the end the page over all of them."""
+    store, scored = CellStore(out), set[str]()
+    damaged = False
+    for name in results_in(out, wanted):
+        checked = Checked(name)
+        try:
+            _check_result(out / name, store, checked, scored)
+        except DamagedFileError as error:
+            damaged = True
+            checked.problems.append(str(error))
+        yield checked
+    if not wanted and not damaged:
+        page = list(page_differences(out / PAGE, index_page(read_results(out))))
+        yield Checked(PAGE, problems=page)
+
+
+def _check_result(folder: Path, store: CellStore, checked: Checked, scored: set[str]) -> None:
+    """Check one result; ``scored`` has the keys of the cells whose logits were scored before."""
+    (meta, outcome), stored = read_result(folder), read_numbers(folder)
+    if meta["id"] != checked.id:
+        checked.problems.append(f"{NUMBERS} is of {meta['id']}")
+    checked.problems += number_differences(outcome)
+    experiment = core.experiments().get(meta["id"])
+    scope = Scope(meta["scale"], tuple(meta["seeds"]))
+    cells = [] if experiment is None else list(experiment.cells(scope))
+    written = meta["configuration"]["cells"]
+    checked.problems += _key_differences(meta["configuration"])
+    if experiment is None or {cell.key for cell in cells} != {each["key"] for each in written}:
+        checked.problems.append("it is of a recipe that this version does not have: run it again")
+    elif cells and all(store.is_finished(cell) for cell in cells):
+        finished = _checked_cells(cells, store, checked, scored)
+        checked.cells = len(finished)
+        if finished:
+            checked.problems += _concluded_again(experiment, scope, finished, stored)
+    checked.problems += page_differences(folder / PAGE, result_page(meta, outcome))
+    checked.problems += _figure_differences(folder, outcome, stored.get("figures", {}))
+
+
+def _key_differences(configuration: Mapping[str, Any]) -> Iterator[str]:
+    for each in configuration["cells"]:
+        config = {**configuration["common"], **each["config"]}
+        if (key := Cell(each["work"], config, each["label"]).key) != each["key"]:
+            yield (
+                f"cell {each['label']!r}: its configuration has the key {key}, but "
+                f"{each['key']} is written"
+            )
+
+
+def _checked_cells(
+    cells: Sequence[Cell], store: CellStore, checked: Checked, scored: set[str]
+) -> list[tuple[Cell, Result]]:
+    """Return finished cells with their results, or nothing where one cannot be read."""
+    finished = []
+    for cell in cells:
+        name = f"cell {cell.label!r} ({cell.key})"
+        try:
+            result = store.result(cell)
+        except (ValueError, OSError) as error:
+            checked.problems.append(f"{name}: cannot be read: {error}")
+            return []
+        finished.append((cell, result))
+        if cell.key in scored:  # experiments share cells
+            continue
+        scored.add(cell.key)
+        for score in scored_again(cell, result, _test_labels):
+            checked.scores += 1
+            if not score.agrees:
+                checked.problems.append(
+                    f"{name}: {score.where} is stored as {score.stored:.8g}, but the logits give "
+                    f"{score.found:.8g} (to {score.allowed:.1g})"
+                )
+    return finished
+
+
+def _test_labels(cell: Cell) -> Array | None:
+    """Return the test labels of a cell's data set, where it is on this machine."""
+    try:
+        dataset = data.load(cell.config["data"], seed=cell.config["seed"], download=False)
+    except (MissingDataError, KeyError):
+        return None
+    labels: Array = dataset.test.y.numpy()
+    return labels
+
+
+def _concluded_again(
+    experiment: Experiment,
+    scope: Scope,
+    finished: Sequence[tuple[Cell, Result]],
+    stored: Mapping[str, Any],
+) -> Iterator[str]:
+    """Yield where what is written is not what the cells give: a line for each entry and curve."""
+    try:
+        fresh = plain(experiment.conclude(scope, finished).as_dict())
+    except Exception as error:  # numbers that were tampered with may break anything
+        yield f"its cells cannot be concluded from: {type(error).__name__}: {error}"
+        return
+    ours, theirs = _by_place(stored), _by_place(fresh)
+    for place in dict.fromkeys((*ours, *theirs)):
+        if difference := first_difference(ours.get(place), theirs.get(place)):
+            yield f"{place}{difference}"
+
+
+def _by_place(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all parts of an outcome, as plain values, by what they are called."""
+    found = {part: outcome[part] for part in ("verdict", "notes", "setup")}
+    for table in outcome["tables"]:
+        title = f"table {table['title']!r}"
+        found[title] = {**table, "entries": len(table["entries"])}
+        found |= {
+            _entry_place(title, each["row"], each["column"]): each for each in table["entries"]
+        }
+    for chart in outcome["charts"]:
+        name = f"chart {chart['name']!r}"
+        found[name] = {**chart, "series": len(chart["series"])}
+        found |= {f"{name}, {each['name']!r}": each for each in chart["series"]}
+    return found
+
+
+def is_close(a: float, b: float, to: float = EXACT) -> bool:
+    """Return whether two numbers agree; NaN agrees with NaN."""
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    return abs(a - b) <= to * max(1.0, abs(a), abs(b))
+
+
+def first_difference(stored: Any, fresh: Any, path: str = "") -> str:
+    """Return where two plain values differ first, and how; nothing where they do not.
+
+    Example:
+        >>> first_difference({"values": [1.0, 2.0]}, {"values": [1.0, 2.5]})
+        ', values[1]: 2.0 is written, but it is 2.5'
+        >>> first_difference([1.0, "a"], [1.0 + 1e-9, "a"])
+        ''
+    """
+    if isinstance(stored, Mapping) and isinstance(fresh, Mapping) and stored.keys() == fresh.keys():
+        pairs = [(f", {key}", stored[key], fresh[key]) for key in stored]
+    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        pairs = [(f"[{i}]", *pair) for i, pair in enumerate(zip(stored, fresh, strict=True))]
+    else:
+        numbers = isinstance(stored, (int, float)) and isinstance(fresh, (int, float))
+        same = is_close(stored, fresh) if numbers else stored == fresh
+        return "" if same else f"{path}: {_short(stored)} is written, but it is {_short(fresh)}"
+    differences = (first_difference(a, b, f"{path}{step}") for step, a, b in pairs)
+    return next(filter(None, differences), "")
+
+
+def number_differences(outcome: Outcome) -> Iterator[str]:
+    """Yield what does not follow from the values of the tables: a line for each entry."""
+    for table in outcome.tables:
+        by_place = {(each.row, each.column): each for each in table.entries}
+        for entry in table.entries:
+            if entry.comparison is None:
+                continue
+            base = None if entry.baseline is None else by_place.get(entry.baseline)
+            if base is None:
+                found = f"its baseline {entry.baseline} is not an entry of the table"
+            else:
+                found = _comparison_difference(entry, entry.comparison, base)
+            if found:
+                yield f"{_place(table, entry)}: {found}"
+        yield from _adjusted_differences(table)
+
+
+def _comparison_difference(entry: Entry, stored: Comparison, base: Entry) -> str:
+    """Return in what a comparison is not that of an entry with its baseline, or nothing."""
+    if stored.method.startswith("paired bootstrap"):
+        fresh, to = paired_bootstrap(entry.values, base.values, seed=0), EXACT
+    else:
+        fresh, to = _from_interval(stored, entry.mean - base.mean), FOUR_DECIMALS
+    for name in ("difference", "low", "high", "p", "n"):
+        ours, theirs = getattr(stored, name), getattr(fresh, name)
+        if not is_close(ours, theirs, to if name == "difference" else EXACT):
+            against = f"{base.row!r}, {base.column!r}"
+            return f"{name} is written as {ours:.8g}, but against {against} it is {theirs:.8g}"
+    return ""
+
+
+def _from_interval(stored: Comparison, difference: float) -> Comparison:
+    """Return a corrected t-test as its own interval and the means of its runs give it."""
+    half = (stored.high - stored.low) / 2
+    low, high = stored.difference - half, stored.difference + half
+    p = float(stored.difference == 0)
+    if half > 0:
+        t = scipy_stats().t
+        error = half / float(t.ppf(0.5 + LEVEL / 2, stored.n - 1))
+        p = 2 * float(t.sf(abs(stored.difference) / error, stored.n - 1))
+    return Comparison(difference, low, high, p, stored.n, stored.method)
+
+
+def _adjusted_differences(table: ResultTable) -> Iterator[str]:
+    tested = [each for each in table.entries if each.adjusted is not None and each.comparison]
+    p = np.array([each.comparison.p for each in tested if each.comparison])
+    if not ((p >= 0) & (p <= 1)).all():
+        yield f"table {table.title!r}: a p-value is not from 0 to 1"
+        return
+    for entry, fresh in zip(tested, holm(p), strict=True):
+        if entry.adjusted is not None and not is_close(entry.adjusted, float(fresh)):
+            yield (
+                f"{_place(table, entry)}: p after Holm's correction is written as "
+                f"{entry.adjusted:.8g}, but it is {fresh:.8g}"
+            )
+
+
+def _figure_differences(
+    folder: Path, outcome: Outcome, checksums: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield which figures are missing or changed; earlier versions have no checksums."""
+    for name in (f"{chart.name}.svg" for chart in outcome.charts):
+        if not (folder / name).exists():
+            yield f"{name} is missing"
+        elif name in checksums and checksum((folder / name).read_bytes()) != checksums[name]:
+            yield f"{name} has been changed since it was written: run the id again"
+
+
+def page_differences(path: Path, expected: str) -> Iterator[str]:
+    """Yield each line of a page that is not as it should be, by table, row and column."""
+    try:
+        written = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        yield f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}"
+        return
+    heading, columns, last = "", list[str](), ""
+    for number, (ours, theirs) in enumerate(zip_longest(written, expected.split("\n")), 1):
+        line = theirs or ""
+        if line.startswith("### "):
+            heading = f", table {line[4:]!r}"
+        if line.startswith(("| :--", "| --:")):
+            columns = _cells(last)
+        last = line
+        if ours != theirs:
+            where = _place_in_table(ours or "", line, columns)
+            said = f"{_short(ours)} is written, but it is {_short(theirs)}"
+            yield f"{path.name}, line {number}{heading if where else ''}{where}: {said}"
+
+
+def _place_in_table(ours: str, theirs: str, columns: Sequence[str]) -> str:
+    """Return the row and the columns in which two lines of a table differ."""
+    own, other = _cells(ours), _cells(theirs)
+    if not ours.startswith("| ") or not len(own) == len(other) == len(columns) > 1:
+        return ""
+    changed = [name for name, a, b in zip(columns, own, other, strict=True) if a != b]
+    if columns[1] == "" and len(columns) > 2:  # intervals, with an entry in every line
+        return f"{_entry_place('', other[0], other[1])}, {', '.join(changed)}"
+    return f", row {other[0]!r}, column {', '.join(map(repr, changed))}"
+
+
+def _cells(line: str) -> list[str]:
+    hidden = line.replace("\\|", "\0")
+    return [cell.strip().replace("\0", "|") for cell in hidden.strip().strip("|").split("|")]
+
+
+def _place(table: ResultTable, entry: Entry) -> str:
+    return _entry_place(f"table {table.title!r}", entry.row, entry.column)
+
+
+def _entry_place(table: str, row: str, column: str) -> str:
+    return f"{table}, row {row!r}, column {column!r}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

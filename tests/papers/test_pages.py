@@ -1,0 +1,119 @@
+"""The pages say what the results say, and count what rests on the same networks once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softmargin._files import write_json
+from softmargin.cli import main
+from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
+from softmargin.papers.pages import (
+    claims_page,
+    count_verdicts,
+    evidence,
+    index_page,
+    same_networks,
+)
+from softmargin.papers.write import dumps, read_numbers, read_results
+
+ROOT = Path(__file__).parents[2]
+
+
+def result(name: str, word: str, cells: str, work: str = "train") -> tuple[dict[str, Any], Outcome]:
+    """Return a result of a verdict that rests on cells of one letter each."""
+    listed = [{"key": key, "work": work} for key in cells]
+    return {"id": name, "configuration": {"cells": listed}}, Outcome(Verdict(word))
+
+
+def test_results_of_the_same_networks_are_one_piece_of_evidence() -> None:
+    results = [
+        result("one", "holds", "ab"),
+        result("two", "holds", "cd"),
+        result("three", "holds", "e"),
+        result("four", "does not hold", "a"),
+        result("five", "holds", "bc"),  # which connects the first two
+        result("theory 1", "shown", "x", work="nothing"),
+        result("theory 2", "shown", "x", work="nothing"),
+    ]
+    assert evidence(results) == {
+        "holds": [["three"], ["one", "two", "five"]],
+        "does not hold": [["four"]],
+        "shown": [["theory 1"], ["theory 2"]],
+    }
+    assert same_networks(results)["one"] == ["four", "five"]
+    assert same_networks(results)["theory 1"] == []
+    assert count_verdicts(results) == (
+        "Of 7 claims, 4 hold (2 distinct trainings), 1 does not hold and 2 are figures of theory."
+    )
+    assert count_verdicts(results[:1]) == "Of 1 claim, 1 holds."
+
+
+def test_the_published_results_are_counted_by_distinct_trainings() -> None:
+    results = read_results(ROOT / "results")
+    found = evidence(results)
+    assert ["gd-fig6", "gd-fig10", "gd-fig11"] in found["holds"]
+    assert {word: len(groups) for word, groups in found.items()}["holds"] == 6
+    counts = count_verdicts(results)
+    for path in ("README.md", "docs/verdicts.md", "results/README.md"):
+        assert counts in " ".join((ROOT / path).read_text(encoding="utf-8").split()), path
+    assert sum(meta["paper"] == "SM" for meta, _ in results) == 2
+    assert "Two of the claims are our own" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_verdict_can_be_counted() -> None:
+    for word in VERDICTS:
+        many = count_verdicts([result("a", word, "a"), result("b", word, "a")])
+        assert many.endswith("(1 distinct training)."), many
+
+
+def test_the_pages_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy, claims = shutil.copytree(ROOT / "results", tmp_path / "results"), tmp_path / "verdicts.md"
+    assert main(["reproduce", "pages", "--out", str(copy), "--claims", str(claims)]) == 0
+    assert "the pages of 41 results" in capsys.readouterr().out
+    assert claims.read_bytes() == (ROOT / "docs" / "verdicts.md").read_bytes()
+    for path in sorted((ROOT / "results").rglob("*")):
+        if path.is_file() and ".cells" not in path.parts:
+            assert (copy / path.relative_to(ROOT / "results")).read_bytes() == path.read_bytes()
+
+
+def test_a_result_takes_the_title_that_its_experiment_has_now(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results" / "gd-fig2", tmp_path / "gd-fig2")
+    numbers = tmp_path / "gd-fig2" / "numbers.json"
+    values = read_numbers(numbers.parent)
+    write_json(numbers, {**values, "title": "an earlier title"}, dumps)
+    assert main(["reproduce", "pages", "--out", str(tmp_path)]) == 0
+    assert read_numbers(numbers.parent) == values
+    assert main(["reproduce", "verify", "--out", str(tmp_path)]) == 0
+
+
+def test_every_result_has_its_line() -> None:
+    results = read_results(ROOT / "results")
+    page, index = claims_page(results), index_page(results)
+    assert results
+    for meta, outcome in results:
+        (line,) = [each for each in page.splitlines() if f"[{meta['id']}](" in each]
+        assert meta["claim"].replace("|", "\\|") in line
+        assert f"**{outcome.verdict.word}**" in line
+        assert f"| [{meta['id']}]({meta['id']}/README.md) |" in index
+        for finding in outcome.verdict.findings:
+            assert finding.text.replace("|", "\\|") in line
+
+
+def test_the_results_in_the_repository_verify(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["reproduce", "verify", "--out", str(ROOT / "results")])
+    output = capsys.readouterr().out
+    assert (code, output.splitlines()[-1]) == (0, "all 41 results agree"), output
+
+
+def test_a_folder_without_results_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "pages", "--out", str(tmp_path / "nowhere")]) == 2
+    assert "--out: must be a folder with results, but got" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+    assert main(["reproduce", "pages", "--claims", str(tmp_path / "nowhere" / "file.md")]) == 2
+    assert "--claims: must be a file in a folder that exists" in capsys.readouterr().err
