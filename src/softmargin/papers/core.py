@@ -129,9 +129,9 @@ once it is finished.
 
 WORK = {
     "nothing": "softmargin.papers.core:nothing",
-    "mnist": "softmargin.papers.mnist:train_seed",
-    "train": "softmargin.papers.images:train_one",
-    "together": "softmargin.papers.images:train_many",
+    "mnist": "softmargin.papers.train:train_mnist",
+    "train": "softmargin.papers.train:train_one",
+    "together": "softmargin.papers.train:train_many",
     "table": "softmargin.papers.tabular.uci:train_table",
     "depths": "softmargin.papers.tabular.iris:train_depths",
     "angles": "softmargin.papers.tabular.iris:train_angles",
@@ -152,7 +152,7 @@ def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Resu
 
 # --- all experiments
 
-MODULES = ("theory", "mnist", "images", "tabular")  # each has a tuple EXPERIMENTS
+MODULES = ("theory", "gd", "lm", "ag", "beyond", "tabular")  # each has a tuple EXPERIMENTS
 
 
 def experiments() -> dict[str, Experiment]:

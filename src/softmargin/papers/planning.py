@@ -56,14 +56,14 @@ def planned(cell: Cell) -> CellPlan:
 
 def is_for_gpu(cell: Cell) -> bool:
     """Whether a cell trains one of the papers' convolutional networks, at their size."""
-    from softmargin.papers.images.costs import GIGA_OPERATIONS
+    from softmargin.papers.costs import GIGA_OPERATIONS
 
     return any(cell.config.get("model") == model for model, _ in GIGA_OPERATIONS)
 
 
 def tried_out(cell: Cell) -> CellPlan:
     """Build what a cell for a GPU trains and run two steps of it here; only list other cells."""
-    from softmargin.papers.images import dry_run
+    from softmargin.papers.dry_run import dry_run
 
     plan = planned(cell)
     if not plan.gpu:

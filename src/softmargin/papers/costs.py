@@ -9,13 +9,8 @@ faster: read it as right to a factor of three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-
-from softmargin import models
 from softmargin.data.registry import entry_of
 
 SUSTAINED = 10e12  # operations a second
@@ -23,6 +18,7 @@ PASSES = 3  # one forward, two backward
 
 SHAPES: Mapping[str, tuple[int, int, int]] = {
     "digits": (1, 8, 8),
+    "mnist": (1, 28, 28),
     "cifar10": (3, 32, 32),
     "cifar100": (3, 32, 32),
     "svhn": (3, 32, 32),
@@ -48,16 +44,7 @@ GIGA_OPERATIONS: Mapping[tuple[str, int], float] = {
 """Of one image forward, by network and height; kept so that a list of cells needs no networks."""
 
 
-def operations(model: str, shape: Sequence[int], options: Mapping[str, Any]) -> float:
-    """Count the operations of one image forward, without any memory for weights."""
-    with torch.device("meta"):
-        network = models.build(model, shape, **options).eval()
-        with FlopCounterMode(display=False) as counter:
-            network(torch.empty(1, *shape))
-    return float(counter.get_total_flops())
-
-
-def gpu_seconds(data: str, model: str, epochs: int, share: float = 1.0) -> float:
+def gpu_seconds(data: str, model: str, epochs: int) -> float:
     """Return about how long a GPU trains, by the rule above.
 
     Example:
@@ -65,4 +52,4 @@ def gpu_seconds(data: str, model: str, epochs: int, share: float = 1.0) -> float
         0.9
     """
     forward = 1e9 * GIGA_OPERATIONS[model, SHAPES[data][1]]
-    return PASSES * forward * entry_of(data).train * share * epochs / SUSTAINED
+    return PASSES * forward * entry_of(data).train * epochs / SUSTAINED

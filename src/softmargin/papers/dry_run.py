@@ -11,20 +11,22 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from softmargin import models
 from softmargin.data import Dataset, Provenance, Split
 from softmargin.data.registry import entry_of
-from softmargin.models import parameter_count
 from softmargin.papers.core import Cell
-from softmargin.papers.images.costs import SHAPES
-from softmargin.papers.images.tasks import ONE
-from softmargin.papers.images.training import training_config
+from softmargin.papers.costs import SHAPES
+from softmargin.papers.grid import ONE
+from softmargin.papers.train import training_config
 from softmargin.training import RunFolder
 from softmargin.training.trainer import Trainer
 
@@ -42,7 +44,7 @@ class DryRun:
         steps: that the whole training would take.
         seconds: that the trial took here.
         gpu_hours: that the whole training would take on a GPU, by the rule of thumb of
-            :mod:`softmargin.papers.images.costs`.
+            :mod:`softmargin.papers.costs`.
         losses: of the two steps.
     """
 
@@ -99,7 +101,7 @@ def _tried(text: str) -> DryRun:
         raise ValueError(f"two steps must leave everything finite, but losses were {losses}.")
     steps = config.epochs * math.ceil(samples / config.batch)
     seconds = time.monotonic() - started
-    return DryRun(parameter_count(trainer.model), steps, seconds, math.nan, losses)
+    return DryRun(models.parameter_count(trainer.model), steps, seconds, math.nan, losses)
 
 
 def made_up(name: str, count: int) -> Dataset:
@@ -119,3 +121,12 @@ def _samples(cell: dict[str, dict[str, int]]) -> int:
     part = cell["part"]
     rest = entry_of(str(cell["data"])).train - part.get("held_out", 0)
     return min(part.get("train", rest), rest)
+
+
+def operations(model: str, shape: Sequence[int], options: Mapping[str, Any]) -> float:
+    """Count the operations of one image forward, without any memory for weights."""
+    with torch.device("meta"):
+        network = models.build(model, shape, **options).eval()
+        with FlopCounterMode(display=False) as counter:
+            network(torch.empty(1, *shape))
+    return float(counter.get_total_flops())

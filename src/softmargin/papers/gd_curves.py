@@ -1,0 +1,392 @@
+"""The gradient-decay paper on MNIST, epoch by epoch: Figures 3, 4 and 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softmargin.charts import Chart, Series
+from softmargin.papers.charts import BAND, banded, by_epoch
+from softmargin.papers.desk import WARM_UPS
+from softmargin.papers.findings import (
+    Compare,
+    Floats,
+    Monotone,
+    against,
+    direction,
+    interval,
+    shown,
+)
+from softmargin.papers.gd_mnist import (
+    AGAINST_ONE,
+    FEW_SEEDS,
+    LARGEST,
+    OPEN,
+    SEEDS,
+    SMALLEST,
+    deviations,
+    file_name,
+    shared_plan,
+)
+from softmargin.papers.grid import Method, Task
+from softmargin.papers.methods import betas
+from softmargin.papers.outcome import Finding, ResultTable
+from softmargin.papers.rows import Row
+from softmargin.papers.runs import MethodTable, Runs, Score
+
+# --- Figure 3: how confidence grows, sample by sample and from hard to easy groups
+
+BETAS = betas(5, 2, 1, 0.5, 0.2, 0.1, 0.01, 0.001)
+GROUP_PANELS = BETAS[1:]
+TRACE_PANELS = betas(2, 1, 0.1, 0.01)  # those that the paper prints
+GROUPS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
+PROGRESS = 0.9  # mean confidence at which variants are equally far
+HALF = 0.5
+EVERY_EPOCH_UP_TO = 10
+DRAWN = slice(0, None, 2)  # of the traces: more than ten lines in a panel are a tangle
+NEVER = "No entry where a seed never came that far."
+
+
+def gap(curves: Floats) -> Floats:
+    """Return easiest minus hardest group's confidence, (seeds, epochs), of (seeds, epochs, 5)."""
+    difference: Floats = curves[..., -1] - curves[..., 0]
+    return difference
+
+
+def gap_at_progress(curves: Floats, level: float = PROGRESS) -> Floats:
+    """Return each seed's gap where the mean of all groups first reaches a level, or NaN."""
+    found = np.full(len(curves), np.nan)
+    for seed, (mean, apart) in enumerate(zip(curves.mean(-1), gap(curves), strict=True)):
+        there = int(np.argmax(mean >= level))
+        if mean[there] < level or (there == 0 and mean[0] > level):
+            continue  # never, or before the first epoch that was recorded
+        steps = slice(max(there - 1, 0), there + 1)
+        found[seed] = np.interp(level, mean[steps], apart[steps])
+    return found
+
+
+def epochs_until(curves: Floats, level: float = HALF) -> Floats:
+    """Return the first epoch, from 1, whose value reaches a level, or NaN: (seeds, groups)."""
+    reached = curves >= level
+    first = reached.argmax(1) + 1.0
+    return np.where(reached.any(1), first, np.nan)
+
+
+def drawn_epochs(epochs: int) -> list[int]:
+    """Return the epochs that are drawn: all at first, then every second, and the last."""
+    later = range(EVERY_EPOCH_UP_TO + 2, epochs + 1, 2)
+    return sorted({*range(1, min(epochs, EVERY_EPOCH_UP_TO) + 1), *later, epochs})
+
+
+def of_groups(title: str, reduce: Callable[[Floats], Floats]) -> Score:
+    """Return a gap between groups, from their confidence by epoch (seeds, epochs, groups)."""
+    return Score(
+        title,
+        read=lambda runs, task, method: reduce(runs.arrays(task, method, "groups")),
+        unit="confidence",
+        digits=3,
+        better="",
+        factor=1.0,
+        phrase=f"the gap ({title})",
+    )
+
+
+def until_half(place: int) -> Score:
+    """Return the first epoch in which a group is at one half."""
+    return Score(
+        f"group {GROUPS[place]}",
+        read=lambda runs, task, method: epochs_until(runs.arrays(task, method, "groups"))[:, place],
+        unit="epochs",
+        digits=1,
+        better="lower",
+        factor=1.0,
+    )
+
+
+MEAN_GAP = of_groups("mean over all epochs", lambda curves: gap(curves).mean(1))
+EQUAL_GAP = of_groups("at equal progress", gap_at_progress)
+
+
+def group_charts(runs: Runs) -> list[Chart]:
+    """Draw the confidence of five groups by epoch, a chart for each β."""
+    (task,) = runs.judged
+    return [
+        _group_chart(runs, method, runs.arrays(task, method, "groups"))
+        for method in GROUP_PANELS
+        if runs.has(task, [method.name])
+    ]
+
+
+def _group_chart(runs: Runs, method: Method, curves: Floats) -> Chart:
+    epochs = drawn_epochs(curves.shape[1])
+    chosen = curves[:, np.array(epochs) - 1]
+    return Chart(
+        file_name("groups", method),
+        f"Five groups of training samples, {method.name}",
+        "line",
+        "epoch",
+        "mean confidence in the true class",
+        [banded(f"group {name}", epochs, chosen[..., k], 3) for k, name in enumerate(GROUPS)],
+        note=f"{runs.note}; fifths of the training samples by final confidence; {BAND}.",
+    )
+
+
+def gap_chart(runs: Runs) -> list[Chart]:
+    """Draw the gap between easiest and hardest group against the mean confidence of all."""
+    (task,) = runs.judged
+    series = []
+    for method in runs.methods(task):
+        curves = runs.arrays(task, method, "groups")
+        places = np.array(drawn_epochs(curves.shape[1])) - 1
+        x, y = (each.mean(0)[places].round(4).tolist() for each in (curves.mean(-1), gap(curves)))
+        series.append(Series(method.name, x, y, beta=method.beta))
+    chart = Chart(
+        "gap-by-progress",
+        "Gap between easiest and hardest fifth at equal progress",
+        "line",
+        "mean confidence of all training samples",
+        "gap in mean confidence",
+        series,
+        note=f"{runs.note}; means over seeds, one point per epoch from left to right.",
+    )
+    return [chart]
+
+
+def trace_charts(runs: Runs) -> list[Chart]:
+    """Draw single samples of the first seed; a mean over seeds would be of different samples."""
+    (task,) = runs.judged
+    there = [method for method in TRACE_PANELS if runs.has(task, [method.name])]
+    return [_trace_chart(runs, task, method) for method in there]
+
+
+def _trace_chart(runs: Runs, task: Task, method: Method) -> Chart:
+    traces = runs.arrays(task, method, "traces")[0]
+    epochs = drawn_epochs(len(traces))
+    drawn = traces[np.array(epochs) - 1][:, DRAWN].round(4)
+    numbers = runs.runs(task, method)[0][0].arrays["traced"][DRAWN]
+    series = [
+        Series(f"sample {number}", list(epochs), trace.tolist())
+        for number, trace in zip(numbers, drawn.T, strict=True)
+    ]
+    return Chart(
+        file_name("traces", method),
+        f"Single training samples, {method.name}",
+        "line",
+        "epoch",
+        "confidence in the true class",
+        series,
+        note=f"{runs.scope.scale.capitalize()} scale, the first seed; the same samples for every "
+        "β, from hard to easy, chosen by rank of final confidence with β = 1: half of them at even "
+        "steps in the hardest fifth, half in the rest.",
+    )
+
+
+FIGURE_3 = Row(
+    id="gd-fig3",
+    title="Confidence during training by β",
+    place="Figure 3",
+    claim="A large β keeps all samples together while they are learned; with a small one easy "
+    "samples are learned first and hard ones wait: the gap between easy and hard groups is wider.",
+    plan=shared_plan(BETAS),
+    findings=[
+        Compare(score, name, sign)
+        for score in (MEAN_GAP, EQUAL_GAP)
+        for name, sign in ((SMALLEST, 1), ("β = 2", -1))
+    ],
+    tables=(
+        MethodTable(
+            "Gap between the easiest and the hardest fifth",
+            (MEAN_GAP, EQUAL_GAP),
+            note=f"{NEVER} The paper has curves only. {AGAINST_ONE}",
+        ),
+        MethodTable(
+            f"First epoch in which a group's mean confidence is {HALF:g} or more",
+            [until_half(place) for place in range(len(GROUPS))],
+            note=NEVER,
+        ),
+    ),
+    charts=(group_charts, gap_chart, trace_charts),
+    deviations=deviations(OPEN),
+    seeds=SEEDS,
+    notes=(
+        "The gap is the mean confidence of the easiest fifth of the training samples minus that of "
+        "the hardest, in groups by final confidence, as met during training. It is taken over all "
+        "epochs, and at equal progress: where the mean confidence of all samples first passes "
+        f"{PROGRESS:g} (interpolated between epochs), because a small β is faster, and at the same "
+        "epoch therefore nearer its end. That level was set after a look at one trial of four "
+        "epochs, as one that all values of β come to pass.",
+        FEW_SEEDS,
+    ),
+)
+
+# --- Figures 4 and 5: accuracy and cross-entropy on test images
+
+CURVES = (*betas(5, 2, 1, 0.1, 0.01), *WARM_UPS)
+CONSTANT = tuple(method.name for method in CURVES if method.warm_up is None)
+
+
+def early_phase(epochs: int) -> int:
+    """Return after which epoch the early phase is judged: a twentieth of them, fixed beforehand."""
+    return max(1, epochs // 20)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A score of test images by epoch: the array's name, its title, unit, and how it is told."""
+
+    name: str
+    title: str
+    what: str
+    unit: str
+    factor: float
+    digits: int
+    better: str
+
+    def values(self, runs: Runs, task: Task, method: Method) -> Floats:
+        """Return the curves, (seeds, epochs)."""
+        return self.factor * runs.arrays(task, method, self.name)
+
+    def at(self, epoch: Callable[[int], int], title: str) -> Score:
+        """Return the score after an epoch, which follows from how many there are."""
+
+        def read(runs: Runs, task: Task, method: Method) -> Floats:
+            curves = self.values(runs, task, method)
+            return curves[:, epoch(curves.shape[1]) - 1]
+
+        phrase = f"{self.what} in {self.unit} {title}"
+        return Score(title, (), read, self.unit, self.digits, self.better, 1.0, phrase=phrase)
+
+    @property
+    def early(self) -> Score:
+        """The score after the early phase."""
+        return self.at(early_phase, "after a twentieth of the epochs")
+
+    @property
+    def last(self) -> Score:
+        """The score in the end."""
+        return self.at(lambda epochs: epochs, "after the last epoch")
+
+    def table(self, runs: Runs) -> list[ResultTable]:
+        """Tabulate some epochs."""
+        epochs = int(runs.judged[0].training["epochs"])
+        some = sorted({1, early_phase(epochs), max(1, epochs // 4), epochs})
+        table = MethodTable(
+            f"{self.title} after some epochs",
+            [self._after(epoch) for epoch in some],
+            note=f"The paper has these values as curves only. {AGAINST_ONE}",
+        )
+        return table(runs)
+
+    def _after(self, epoch: int) -> Score:
+        return self.at(lambda _: epoch, f"after {epoch} epoch{'s' if epoch > 1 else ''}")
+
+    def charts(self, runs: Runs) -> list[Chart]:
+        """Draw all epochs, and those after the first fifth again."""
+        (task,) = runs.judged
+        curves = {each: self.values(runs, task, each) for each in runs.methods(task)}
+        first = next(iter(curves.values())).shape[1] // 5
+        label = f"{self.title.lower()} ({self.unit})"
+        note = "Warm-ups are dashed, in the colour of the β they end with."
+        later = {method: own[:, first:] for method, own in curves.items()}
+        return [
+            by_epoch(
+                runs, curves, f"{self.name}-by-epoch", f"{self.title} by epoch", label, note=note
+            ),
+            by_epoch(
+                runs,
+                later,
+                f"{self.name}-later",
+                f"{self.title} after the first fifth",
+                label,
+                first=first + 1,
+                note=note,
+            ),
+        ]
+
+
+ACCURACY = Curve("accuracy", "Test accuracy", "accuracy", "%", 100.0, 2, "higher")
+NLL = Curve("nll", "Test cross-entropy", "cross-entropy", "nats", 1.0, 4, "lower")
+
+
+def warm_up_ends_best(runs: Runs, task: Task) -> list[Finding]:
+    """Find whether the warm-up ends above β = 1, and with the highest mean of all."""
+    last, warm = ACCURACY.last, WARM_UPS[0].name
+    values = {
+        name: last.of(runs, task, name) for name in (*CONSTANT, warm) if runs.has(task, [name])
+    }
+    best = max((name for name in values if name != warm), key=lambda n: float(values[n].mean()))
+    to_best = against(values[warm], values[best])
+    to_base = against(values[warm], values[runs.baseline])
+    if to_best is None or to_base is None:
+        return [Finding(f"{last.on(task)} of {warm} cannot be compared", None)]
+    text = (
+        f"the {warm} ends with {shown(values[warm], 2)} % against {shown(values[best], 2)} % for "
+        f"the best constant one, {best} ({interval(to_best, 2)})"
+    )
+    above = direction(to_base)
+    return [Finding(text, None if above == 0 else above == 1 and to_best.difference >= 0)]
+
+
+def lead_shrinks(runs: Runs, task: Task) -> list[Finding]:
+    """Find whether the lead of a small β in cross-entropy melts after the early phase."""
+    before, after = (
+        float(np.mean(score.of(runs, task, runs.baseline) - score.of(runs, task, SMALLEST)))
+        for score in (NLL.early, NLL.last)
+    )
+    text = (
+        f"{SMALLEST} is ahead of {runs.baseline} by {before:+.4f} nats {NLL.early.title} and by "
+        f"{after:+.4f} at the end"
+    )
+    return [Finding(text, before > 0 and after < before)]
+
+
+EARLY_NOTE = (
+    f"The {WARM_UPS[0].name} is the paper's in its second version, the {WARM_UPS[1].name} in its "
+    "first."
+)
+FIGURE_4 = Row(
+    id="gd-fig4",
+    title="Test accuracy by epoch and β",
+    place="Figure 4",
+    claim="Smaller β learns faster at first and ends with better accuracy (0.01 above 1, 5 below "
+    "it); a warm-up of β ends better still.",
+    plan=shared_plan(CURVES),
+    findings=(
+        Monotone(ACCURACY.early, 1, CONSTANT),
+        Compare(ACCURACY.early, SMALLEST, 1),
+        Compare(ACCURACY.last, SMALLEST, 1),
+        Compare(ACCURACY.last, LARGEST, -1),
+        warm_up_ends_best,
+    ),
+    tables=(ACCURACY.table,),
+    charts=(ACCURACY.charts,),
+    deviations=deviations(OPEN),
+    seeds=SEEDS,
+    notes=(FEW_SEEDS, EARLY_NOTE),
+)
+FIGURE_5 = Row(
+    id="gd-fig5",
+    title="Cross-entropy by epoch and β",
+    place="Figure 5",
+    claim="Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as "
+    "β's own objective and cross-entropy part.",
+    plan=shared_plan(CURVES),
+    findings=(
+        Monotone(NLL.early, -1, CONSTANT),
+        Compare(NLL.early, SMALLEST, -1),
+        Compare(NLL.early, LARGEST, 1),
+        lead_shrinks,
+    ),
+    tables=(NLL.table,),
+    charts=(NLL.charts,),
+    deviations=deviations(
+        f"{OPEN} The paper does not say on which images its cross-entropy was taken: here it is "
+        "the plain one (β = 1) of the test images, whatever β a network was trained with."
+    ),
+    seeds=SEEDS,
+    notes=(FEW_SEEDS, EARLY_NOTE),
+)
+
+ROWS = (FIGURE_3, FIGURE_4, FIGURE_5)
