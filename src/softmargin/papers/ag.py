@@ -6,19 +6,18 @@ Its experiments on tables are in :mod:`softmargin.papers.tabular`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers import desk, recipes
 from softmargin.papers.charts import (
-    BAND,
+    ByAmount,
     Differences,
     bars,
     by_epoch,
     by_length,
-    method_band,
     whiskered,
 )
 from softmargin.papers.findings import Best, Compare, Floats, Rule, compare
@@ -32,20 +31,9 @@ from softmargin.papers.methods import (
     fewer,
 )
 from softmargin.papers.outcome import Finding, ResultTable
-from softmargin.papers.printed import printed
 from softmargin.papers.rows import CONNECTED, FIVE_SEEDS, Row, deviations
-from softmargin.papers.runs import (
-    ACCURACY,
-    TOP_5,
-    TRAINED,
-    Runs,
-    Score,
-    ScoreTable,
-    by_column,
-    by_row,
-    compared,
-    in_column,
-)
+from softmargin.papers.runs import ACCURACY, TOP_5, TRAINED, Runs, Score
+from softmargin.papers.tables import AmountTable, MethodTable, ScoreTable, method_values
 
 AGAINST_SOFT = "Differences are against Soft."
 RECIPE = (
@@ -146,57 +134,16 @@ TABLE_7 = Row(
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
 
 
-def by_share(runs: Runs, method: str) -> dict[float, Floats]:
-    """Return the accuracy of a method by share of the training images, from all to fewest."""
-    (task,) = runs.tasks
-    return {
-        each.share: ACCURACY.of(runs, task, each)
-        for each in runs.methods(task)
-        if each.base == method
-    }
-
-
-def shares_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate accuracy by method and share."""
-    (task,) = runs.tasks
-    values = {
-        (method.name, each.condition): ACCURACY.of(runs, task, each)
-        for method in COSINES
-        for each in runs.methods(task)
-        if each.base == method.name
-    }
-    note = "The paper has a figure only. Differences are against Soft in the same column."
-    return [compared(runs, ACCURACY, values, by_column(runs), note=note)]
-
-
-def shares_chart(runs: Runs) -> list[Chart]:
-    """Draw accuracy by share, a line for each method."""
-    series = []
-    for method in COSINES:
-        own = by_share(runs, method.name)
-        series.append(method_band(method, list(own), np.stack(list(own.values()), 1)))
-    chart = Chart(
-        "accuracy-by-share",
-        "Test accuracy by share of the training images",
-        "line",
-        "share of the training images",
-        "test accuracy (%)",
-        series,
-        note=f"{runs.note}; {BAND}.",
-    )
-    return [chart]
-
-
 def growing_lead(runs: Runs, task: Task) -> list[Finding]:
     """Find whether ArcGrad's lead is larger with the fewest images than with all."""
-    ours, found = by_share(runs, ARC_GRAD.name), []
-    for other in (SOFT, ARC_FACE):
-        theirs = by_share(runs, other.name)
-        names = "the fewest images", "all"
-        ends = {names[0]: min(ours), names[1]: max(ours)}
-        leads = {name: ours[share] - theirs[share] for name, share in ends.items()}
-        what = f"the lead of {ARC_GRAD.name} over {other.name} in points"
-        found.append(compare(what, leads, names, 1))
+    values, found = runs.by_amount(ACCURACY, task), []
+    ours, names = values[ARC_GRAD.name], ("the fewest images", "all")
+    for other in (SOFT.name, ARC_FACE.name):
+        ends = zip(names, (min(ours), max(ours)), strict=True)
+        leads = {name: ours[share] - values[other][share] for name, share in ends}
+        found.append(
+            compare(f"the lead of {ARC_GRAD.name} over {other} in points", leads, names, 1)
+        )
     return found
 
 
@@ -222,8 +169,21 @@ FIGURE_3 = Row(
             for other in COSINES[:-1]
         ),
     ),
-    tables=(shares_table,),
-    charts=(shares_chart,),
+    tables=(
+        AmountTable(
+            ACCURACY,
+            note="The paper has a figure only. Differences are against Soft in the same column.",
+        ),
+    ),
+    charts=(
+        ByAmount(
+            ACCURACY,
+            name="accuracy-by-share",
+            title="Test accuracy by share of the training images",
+            x_label="share of the training images",
+            y_label="test accuracy (%)",
+        ),
+    ),
     deviations=deviations(
         (RECIPE, "The shares are not printed: 1, 0.8, 0.6, 0.4 and 0.2 at paper scale."),
         (CONNECTED, DESK_RECIPE, "12 epochs, shares 1, 0.5, 0.25 and 0.1 of the part."),
@@ -249,28 +209,14 @@ WC_INTRA = _angle("wc_intra", "centre to own weight (WC-Intra)")
 W_INTER = _angle("w_inter", "between weights (W-Inter)")
 C_INTER = _angle("c_inter", "between centres (C-Inter)")
 ANGLES = (WC_INTRA, W_INTER, C_INTER)
-ANGLE = Score("Mean angle", unit="rad", better="", factor=1.0)
-
-
-def _angles(runs: Runs) -> dict[tuple[str, str], Floats]:
-    (task,) = runs.tasks
-    return {
-        (score.title, method.name): score.of(runs, task, method)
-        for score in ANGLES
-        for method in runs.methods(task)
-    }
-
-
-def angles_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate the three angles by method."""
-    numbers = printed("ag-tab6") if runs.scope.scale != "smoke" else {}
-    paper = {score.title: numbers.get(score.path[-1], {}) for score in ANGLES}
-    return [compared(runs, ANGLE, _angles(runs), by_row(runs), paper, note=AGAINST_SOFT)]
 
 
 def angles_chart(runs: Runs) -> list[Chart]:
     """Draw the three angles by method."""
-    return [bars(runs, ANGLE, [score.title for score in ANGLES], whiskered(_angles(runs)))]
+    values = method_values(runs, runs.tasks[0], ANGLES)
+    series = whiskered({(title, name): own for (name, title), own in values.items()})
+    title = replace(WC_INTRA, title="Mean angle")
+    return [bars(runs, title, [score.title for score in ANGLES], series)]
 
 
 TABLE_6 = Row(
@@ -286,7 +232,10 @@ TABLE_6 = Row(
         Compare(W_INTER, ARC_GRAD.name, 1),
         Compare(C_INTER, ARC_GRAD.name, 1),
     ),
-    tables=(angles_table, ScoreTable(ACCURACY)),
+    tables=(
+        MethodTable("Mean angle", ANGLES, paper="ag-tab6", transposed=True, note=AGAINST_SOFT),
+        ScoreTable(ACCURACY),
+    ),
     charts=(angles_chart,),
     deviations=deviations((RECIPE, OF_TRAINING), (CONNECTED, DESK_RECIPE)),
     seeds=FIVE_SEEDS,
@@ -312,73 +261,63 @@ def mean_angles(counts: Floats) -> Floats:
     return means
 
 
-def _counts(runs: Runs, method: Method) -> Floats:
-    """Return histograms of intra-class angles, (seeds, epochs + 1, bins)."""
-    return runs.arrays(runs.tasks[0], method, "angle_counts")
-
-
 def _epochs(runs: Runs) -> list[int]:
     """Return the epochs that are looked at: before training, a quarter, a half, and the last."""
-    last = _counts(runs, SOFT).shape[1] - 1
+    last = int(runs.tasks[0].training["epochs"])
     return sorted({0, max(1, last // 4), max(1, last // 2), last})
 
 
-def _after(epoch: int) -> str:
-    return "before training" if epoch == 0 else f"after {epoch} epoch{'s' * (epoch > 1)}"
-
-
-def _angles_after(runs: Runs, epochs: Sequence[int]) -> dict[tuple[str, str], Floats]:
-    return {
-        (method.name, _after(epoch)): mean_angles(_counts(runs, method))[:, epoch]
-        for method in PAIR
-        for epoch in epochs
-    }
+def after(epoch: int) -> Score:
+    """Return the mean intra-class angle after an epoch."""
+    title = "before training" if epoch == 0 else f"after {epoch} epoch{'s' * (epoch > 1)}"
+    return Score(
+        title,
+        array="angle_counts",
+        reduce=lambda counts: mean_angles(counts)[:, epoch],
+        unit="rad",
+        better="",
+        factor=1.0,
+        phrase=f"the mean intra-class angle in rad {title}",
+    )
 
 
 def by_epoch_table(runs: Runs) -> list[ResultTable]:
     """Tabulate mean intra-class angles by method and epoch."""
-    table = compared(
-        runs,
-        ANGLE,
-        _angles_after(runs, _epochs(runs)),
-        by_column(runs),
-        title="Mean angle between a feature and its class's weight",
+    table = MethodTable(
+        "Mean angle between a feature and its class's weight",
+        [after(epoch) for epoch in _epochs(runs)],
         note="The paper has pictures only. Differences are against Soft in the same column.",
     )
-    return [table]
+    return table(runs)
 
 
 def smaller_angles(runs: Runs, task: Task) -> list[Finding]:
     """Find whether ArcGrad's angles are smaller than softmax's after some epochs."""
-    names, epochs = (ARC_GRAD.name, SOFT.name), _epochs(runs)[1:]
-    values = _angles_after(runs, epochs)
-    whats = {
-        _after(epoch): f"{_after(epoch)}, the mean intra-class angle in rad" for epoch in epochs
-    }
-    return [compare(what, in_column(values, when), names, -1) for when, what in whats.items()]
+    rules = [Compare(after(epoch), ARC_GRAD.name, -1) for epoch in _epochs(runs)[1:]]
+    return [finding for rule in rules for finding in rule(runs, task)]
 
 
 def histograms(runs: Runs) -> list[Chart]:
     """Draw the histograms of some epochs by method, and the mean angle by epoch."""
-    charts = []
-    for method in PAIR:
-        counts = _counts(runs, method).sum(0)
-        edges = np.linspace(0, math.pi, counts.shape[1] + 1).tolist()
-        charts.append(
-            Chart(
-                f"angles-{method.name.lower()}",
-                f"Intra-class angles of training images, {method.name}",
-                "histogram",
-                "angle between feature and class weight (rad)",
-                "images, all seeds together",
-                [Series(_after(n), edges, counts[n].tolist()) for n in _epochs(runs)],
-                note=f"{runs.note}; bins of four degrees, at most 2,000 images of each seed.",
-            )
-        )
-    curves = {method: mean_angles(_counts(runs, method)) for method in PAIR}
+    (task,) = runs.tasks
+    counts = {method: runs.arrays(task, method, "angle_counts") for method in PAIR}
+    charts = [_histogram(runs, method, own.sum(0)) for method, own in counts.items()]
+    curves = {method: mean_angles(own) for method, own in counts.items()}
     title = "Mean intra-class angle by epoch"
-    charts.append(by_epoch(runs, curves, "mean-angle", title, "mean angle (rad)", first=0))
-    return charts
+    return [*charts, by_epoch(runs, curves, "mean-angle", title, "mean angle (rad)", first=0)]
+
+
+def _histogram(runs: Runs, method: Method, counts: Floats) -> Chart:
+    edges = np.linspace(0, math.pi, counts.shape[1] + 1).tolist()
+    return Chart(
+        f"angles-{method.name.lower()}",
+        f"Intra-class angles of training images, {method.name}",
+        "histogram",
+        "angle between feature and class weight (rad)",
+        "images, all seeds together",
+        [Series(after(n).title, edges, counts[n].tolist()) for n in _epochs(runs)],
+        note=f"{runs.note}; bins of four degrees, at most 2,000 images of each seed.",
+    )
 
 
 FIGURE_4 = Row(

@@ -13,8 +13,9 @@ from softmargin.papers.charts import Bars, banded
 from softmargin.papers.findings import Compare
 from softmargin.papers.grid import Method, Plan
 from softmargin.papers.methods import betas, compensated, focal, smoothed
-from softmargin.papers.rows import AS_PRINTED, Row, deviations
-from softmargin.papers.runs import ACCURACY, ECE, NLL, TRAINED, Runs, ScoreTable
+from softmargin.papers.rows import Row, deviations
+from softmargin.papers.runs import ACCURACY, ECE, NLL, TRAINED, Runs
+from softmargin.papers.tables import ScoreTable
 
 LARGE = (5.0, 20.0, 50.0)
 DECAYS = (*betas(1, *LARGE), *(compensated(value) for value in LARGE))
@@ -69,7 +70,6 @@ ROWS = (
         tables=[ScoreTable(score, transposed=True) for score in _COMPENSATION],
         charts=[Bars(score) for score in _COMPENSATION],
         deviations=NO_TABLE,
-        seeds=AS_PRINTED,
     ),
     Row(
         id="sm-calibration",
@@ -87,7 +87,6 @@ ROWS = (
         tables=[ScoreTable(score, scaled=True, transposed=True) for score in _CALIBRATION],
         charts=(trade_off, *(Bars(score, scaled=True) for score in _CALIBRATION)),
         deviations=NO_TABLE,
-        seeds=AS_PRINTED,
     ),
 )
 EXPERIMENTS = tuple(row.experiment for row in ROWS)

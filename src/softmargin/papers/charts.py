@@ -10,8 +10,9 @@ import numpy as np
 from softmargin.charts import Chart, Series
 from softmargin.papers.findings import Floats, against
 from softmargin.papers.grid import Method, Task
-from softmargin.papers.runs import Runs, Score, Values, score_values
+from softmargin.papers.runs import Runs, Score
 from softmargin.papers.statistics import Comparison, summary
+from softmargin.papers.tables import Values, score_values
 
 Draw = Callable[[Runs], Sequence[Chart]]
 BAND = "lines are means over seeds, bands 95 % intervals of the mean (Student's t)"
@@ -125,6 +126,46 @@ class ByBeta:
             log_x=True,
             note=f"{runs.note}; {BAND}.",
         )
+        return [chart]
+
+
+@dataclass(frozen=True)
+class ByAmount:
+    """A score against the amount of what methods are trained under, a line for each base.
+
+    Attributes:
+        score: which score.
+        name: of the file.
+        title: of the chart.
+        x_label: what the amount is.
+        y_label: what is drawn.
+        option: of training that the amount is of, by default any.
+        gain: whether the baseline less the score is drawn; otherwise the baseline is a line, too.
+    """
+
+    score: Score
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    option: str = ""
+    gain: bool = False
+
+    def __call__(self, runs: Runs) -> list[Chart]:
+        """Draw it."""
+        (task,) = runs.judged
+        values = runs.by_amount(self.score, task, self.option)
+        plain = values.pop(runs.baseline) if self.gain else {}
+        series = []
+        for base, own in values.items():
+            curves = [plain[amount] - each if plain else each for amount, each in own.items()]
+            series.append(banded(base, list(own), np.stack(curves, 1)))
+        if not self.gain and runs.baseline not in values:
+            level = float(self.score.of(runs, task, runs.baseline).mean())
+            ends = [series[0].x[0], series[0].x[-1]]
+            series.append(Series(runs.baseline, ends, [level, level], dashed=True))
+        note = f"{runs.note}; {BAND}."
+        chart = Chart(self.name, self.title, "line", self.x_label, self.y_label, series, note=note)
         return [chart]
 
 

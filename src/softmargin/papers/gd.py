@@ -16,7 +16,7 @@ from softmargin.papers.charts import Bars, ByBeta, Differences, accuracy_by_epoc
 from softmargin.papers.findings import Compare, Floats, Monotone
 from softmargin.papers.grid import Grid, Method, Plan, Task, each
 from softmargin.papers.methods import A_SOFTMAX, CENTER_LOSS, SCALINGS, beta, betas, warm_up
-from softmargin.papers.rows import AS_PRINTED, CONNECTED, Row, chosen, deviations
+from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
 from softmargin.papers.runs import (
     ACCURACY,
     CONFIDENCE,
@@ -24,10 +24,9 @@ from softmargin.papers.runs import (
     MCE,
     TOP_5,
     TRAINED,
-    Runs,
     Score,
-    ScoreTable,
 )
+from softmargin.papers.tables import ScoreTable
 
 FIVE = betas(5, 2, 1, 0.1, 0.01)
 UP_TO_50 = betas(50, 20, 10, 5, 1, 0.1)
@@ -80,7 +79,6 @@ def accuracy_row(
         tables=(ScoreTable(score, paper=name), ScoreTable(TRAINED)),
         charts=(Differences(score),),
         deviations=said,
-        seeds=AS_PRINTED,
     )
 
 
@@ -209,7 +207,6 @@ TABLE_3 = Row(
         ),
         (CONNECTED, RESIDUAL, "At this scale all methods leave the same images."),
     ),
-    seeds=AS_PRINTED,
     notes=(
         "Scaling is fitted by NLL on images held out from training, as many as the setup says; "
         "vector scaling has a ridge of 0.01, since there are few images per class.",
@@ -234,7 +231,6 @@ TABLE_4 = Row(
     ],
     charts=(ByBeta(ACCURACY), ByBeta(ECE)),
     deviations=deviations((OPEN,)),
-    seeds=AS_PRINTED,
 )
 
 
@@ -270,7 +266,6 @@ def tiny_row(
             ),
             said,
         ),
-        seeds=AS_PRINTED,
     )
 
 
@@ -312,7 +307,6 @@ def reliability_row(
             (OPEN, *clipped),
             (CONNECTED, "Figures of one data set show the same networks at this scale."),
         ),
-        seeds=AS_PRINTED,
     )
 
 
@@ -348,13 +342,10 @@ def swing(curves: Floats) -> Floats:
     return swung
 
 
-def _swing(runs: Runs, task: Task, method: Method) -> Floats:
-    return swing(runs.arrays(task, method, "accuracy"))
-
-
 SWING = Score(
     "Swing of accuracy before the rate falls",
-    read=_swing,
+    array="accuracy",
+    reduce=swing,
     phrase="the swing of accuracy in points",
 )
 SWING_NOTE = (
@@ -374,7 +365,6 @@ FIGURE_8 = Row(
     tables=(ScoreTable(SWING, note=SWING_NOTE), ScoreTable(ACCURACY)),
     charts=(accuracy_by_epoch,),
     deviations=deviations((OPEN, chosen("warm-up"), "CIFAR-10 is the first version's Figure 8.")),
-    seeds=AS_PRINTED,
     notes=(SWING_NOTE,),
 )
 

@@ -34,7 +34,8 @@ from softmargin.papers.grid import Method, Task
 from softmargin.papers.methods import betas
 from softmargin.papers.outcome import Finding, ResultTable
 from softmargin.papers.rows import Row
-from softmargin.papers.runs import MethodTable, Runs, Score
+from softmargin.papers.runs import Runs, Score
+from softmargin.papers.tables import MethodTable
 
 # --- Figure 3: how confidence grows, sample by sample and from hard to easy groups
 
@@ -84,7 +85,8 @@ def of_groups(title: str, reduce: Callable[[Floats], Floats]) -> Score:
     """Return a gap between groups, from their confidence by epoch (seeds, epochs, groups)."""
     return Score(
         title,
-        read=lambda runs, task, method: reduce(runs.arrays(task, method, "groups")),
+        array="groups",
+        reduce=reduce,
         unit="confidence",
         digits=3,
         better="",
@@ -97,7 +99,8 @@ def until_half(place: int) -> Score:
     """Return the first epoch in which a group is at one half."""
     return Score(
         f"group {GROUPS[place]}",
-        read=lambda runs, task, method: epochs_until(runs.arrays(task, method, "groups"))[:, place],
+        array="groups",
+        reduce=lambda curves: epochs_until(curves)[:, place],
         unit="epochs",
         digits=1,
         better="lower",
@@ -244,19 +247,18 @@ class Curve:
     digits: int
     better: str
 
-    def values(self, runs: Runs, task: Task, method: Method) -> Floats:
-        """Return the curves, (seeds, epochs)."""
-        return self.factor * runs.arrays(task, method, self.name)
-
     def at(self, epoch: Callable[[int], int], title: str) -> Score:
         """Return the score after an epoch, which follows from how many there are."""
-
-        def read(runs: Runs, task: Task, method: Method) -> Floats:
-            curves = self.values(runs, task, method)
-            return curves[:, epoch(curves.shape[1]) - 1]
-
-        phrase = f"{self.what} in {self.unit} {title}"
-        return Score(title, (), read, self.unit, self.digits, self.better, 1.0, phrase=phrase)
+        return Score(
+            title,
+            array=self.name,
+            reduce=lambda curves: curves[:, epoch(curves.shape[1]) - 1],
+            unit=self.unit,
+            digits=self.digits,
+            better=self.better,
+            factor=self.factor,
+            phrase=f"{self.what} in {self.unit} {title}",
+        )
 
     @property
     def early(self) -> Score:
@@ -285,7 +287,9 @@ class Curve:
     def charts(self, runs: Runs) -> list[Chart]:
         """Draw all epochs, and those after the first fifth again."""
         (task,) = runs.judged
-        curves = {each: self.values(runs, task, each) for each in runs.methods(task)}
+        curves = {
+            each: self.factor * runs.arrays(task, each, self.name) for each in runs.methods(task)
+        }
         first = next(iter(curves.values())).shape[1] // 5
         label = f"{self.title.lower()} ({self.unit})"
         note = "Warm-ups are dashed, in the colour of the β they end with."

@@ -6,7 +6,7 @@ features has its own, since its network is another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,8 @@ from softmargin.papers.methods import betas
 from softmargin.papers.outcome import ResultTable
 from softmargin.papers.printed import printed_means
 from softmargin.papers.rows import FIVE_SEEDS, Row
-from softmargin.papers.runs import MethodTable, Runs, Score
+from softmargin.papers.runs import Runs, Score
+from softmargin.papers.tables import MethodTable, method_values
 
 # with five seeds no exact paired test can give a p below 0.06
 SEEDS = {"smoke": 2, "desk": 8, "paper": 8}
@@ -63,53 +64,48 @@ def file_name(stem: str, method: Method) -> str:
 
 INTERVALS = ("p ≤ 0.2", "0.2 < p ≤ 0.4", "0.4 < p ≤ 0.6", "0.6 < p ≤ 0.8", "0.8 < p")
 PHRASES = {0: "the number of samples at p ≤ 0.2", 4: "the number above 0.8"}
-Counts = Callable[[Runs, Task, Method], Floats]
-"""Return the counts of all intervals, (seeds, intervals)."""
+IN_PRINT = betas(1, 0.5, 0.1, 0.01, 0.001)
+_COUNT = Score("", unit="samples", digits=0, better="", factor=1.0)
 
 
-def counted(counts: Counts) -> list[Score]:
-    """Return a score for each interval of confidence."""
+def counted(counts: Score) -> list[Score]:
+    """Return a score for each interval of confidence, of counts (seeds, intervals)."""
 
-    def one(place: int) -> Score:
-        return Score(
-            INTERVALS[place],
-            read=lambda runs, task, method: counts(runs, task, method)[:, place],
-            unit="samples",
-            digits=0,
-            better="",
-            factor=1.0,
-            phrase=PHRASES.get(place, ""),
-        )
+    def of_interval(place: int) -> Score:
+        def reduce(found: Floats) -> Floats:
+            return (counts.reduce(found) if counts.reduce else found)[:, place]
 
-    return [one(place) for place in range(len(INTERVALS))]
+        phrase = PHRASES.get(place, "")
+        return replace(counts, title=INTERVALS[place], reduce=reduce, phrase=phrase)
+
+    return [of_interval(place) for place in range(len(INTERVALS))]
 
 
-def final_counts(runs: Runs, task: Task, method: Method) -> Floats:
-    """Count with the final weights."""
-    return runs.numbers(task, method, "histogram")
+FINAL = counted(replace(_COUNT, path=("histogram",)))  # with the final weights
+LAST = counted(replace(_COUNT, path=("trained_histogram",)))  # as met in the last epoch
 
 
-def last_counts(runs: Runs, task: Task, method: Method) -> Floats:
-    """Count every sample as training met it in the last epoch."""
-    return runs.numbers(task, method, "trained_histogram")
+def early(runs: Runs) -> tuple[Task, int, list[Score]] | None:
+    """Return the counts as met in the epoch in which β = 1 is where it is in the paper.
 
+    The epoch is chosen by β = 1 alone, by its mean number of samples above 0.8.
 
-def early_epoch(runs: Runs, task: Task) -> int:
-    """Return the epoch, from 0, in which β = 1 has as many samples above 0.8 as in the paper."""
+    Returns:
+        The task of the first epochs, the epoch from 0, and the scores; None at small scales.
+    """
+    task = runs.serving(runs.judged[0])
+    if task is None:
+        return None
     above = runs.arrays(task, runs.baseline, "histograms")[:, :, -1].mean(0)
-    return int(np.abs(above - printed_means("gd-tab1")[runs.baseline][INTERVALS[-1]]).argmin())
+    in_paper = printed_means("gd-tab1")[runs.baseline][INTERVALS[-1]]
+    epoch = int(np.abs(above - in_paper).argmin())
+    counts = replace(_COUNT, array="histograms", reduce=lambda found: found[:, epoch])
+    return task, epoch, counted(counts)
 
 
-def early_counts(runs: Runs, task: Task, method: Method) -> Floats:
-    """Count every sample as training met it in the early epoch."""
-    first = runs.serving(task)
-    assert first is not None
-    return runs.arrays(first, method, "histograms")[:, early_epoch(runs, first)]
-
-
-def count_findings(counts: Counts) -> tuple[Rule, ...]:
+def count_findings(counts: Sequence[Score]) -> tuple[Rule, ...]:
     """Judge both halves of the claim at β fixed beforehand: the smallest, and the paper's best."""
-    low, *_, high = counted(counts)
+    low, *_, high = counts
     best, smallest = "β = 0.1", "β = 0.001"
     falling = ("β = 0.5", best, "β = 0.01", smallest)  # the paper's own counts dip before
     return (
@@ -120,7 +116,6 @@ def count_findings(counts: Counts) -> tuple[Rule, ...]:
     )
 
 
-IN_PRINT = betas(1, 0.5, 0.1, 0.01, 0.001)
 EARLY_RULE = (
     "The counts of an earlier epoch were added after the first full run had shown that hardly any "
     "training sample is left at a low confidence. The epoch is chosen by β = 1 alone, and the "
@@ -129,54 +124,47 @@ EARLY_RULE = (
 
 
 def early_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate the counts in the epoch in which β = 1 is where it is in the paper."""
-    first = runs.serving(runs.judged[0])
-    if first is None:
+    """Tabulate the counts of the early epoch."""
+    if (found := early(runs)) is None:
         return []
-    epoch = early_epoch(runs, first) + 1
+    task, epoch, scores = found
     table = MethodTable(
-        f"The same, counted during epoch {epoch} of the same training",
-        counted(early_counts),
-        IN_PRINT,
+        f"The same, counted during epoch {epoch + 1} of the same training",
+        scores,
         paper="gd-tab1",
-        note=f"Every sample as training met it in epoch {epoch}, in which β = 1 has about as many "
-        "above 0.8 as in the paper.",
+        note=f"Every sample as training met it in epoch {epoch + 1}, in which β = 1 has about as "
+        "many above 0.8 as in the paper.",
+        task=task.name,
     )
     return table(runs)
 
 
 def early_remark(runs: Runs) -> str:
     """Say what the counts of the early epoch would show."""
-    (task,) = runs.judged
-    first = runs.serving(task)
-    if first is None:
+    if (found := early(runs)) is None:
         return ""
-    found = [each for rule in count_findings(early_counts) for each in rule(runs, task)]
-    agree = sum(each.agrees is True for each in found)
+    task, epoch, scores = found
+    judged = [each for rule in count_findings(scores) for each in rule(runs, task)]
+    agree = sum(each.agrees is True for each in judged)
     return (
         f"These networks fit nearly all of their training set, the paper's did not; in epoch "
-        f"{early_epoch(runs, first) + 1}, where β = 1 has as many samples above 0.8 as in the "
-        f"paper, {agree} of the {len(found)} parts of the claim agree ({found[1].text})."
+        f"{epoch + 1}, where β = 1 has as many samples above 0.8 as in the paper, {agree} of the "
+        f"{len(judged)} parts of the claim agree ({judged[1].text})."
     )
 
 
 def counts_chart(runs: Runs) -> list[Chart]:
     """Draw the counts of every interval by β."""
     (task,) = runs.judged
-    there = [method for method in IN_PRINT if runs.has(task, [method.name])]
-    values = {
-        (score.title, method.name): score.of(runs, task, method)
-        for score in counted(final_counts)
-        for method in there
-    }
-    pairs = zip(whiskered(values), there, strict=True)
+    values = method_values(runs, task, FINAL, IN_PRINT)
+    series = whiskered({(title, name): own for (name, title), own in values.items()})
     chart = Chart(
         "counts",
         "Training samples by final confidence",
         "bars",
         "confidence p in the true class",
         "training samples",
-        [replace(bar, beta=method.beta) for bar, method in pairs],
+        [replace(each, beta=runs.method(task, each.name).beta) for each in series],
         log_y=True,
         categories=INTERVALS,
         note=f"{runs.note}; bars are means over seeds, whiskers the smallest and largest seed.",
@@ -192,11 +180,11 @@ TABLE_1 = Row(
     claim="The smaller β is, the more training samples are given up at a confidence of at most "
     "0.2, while more of the others rise above 0.8, until β is too small.",
     plan=shared_plan(desk.MNIST_METHODS, (desk.FIRST_EPOCHS, IN_PRINT)),
-    findings=count_findings(final_counts),
+    findings=count_findings(FINAL),
     tables=(
         MethodTable(
             "Training samples by final confidence",
-            counted(final_counts),
+            FINAL,
             IN_PRINT,
             paper="gd-tab1",
             note=f"The training set passed once more through the final network. {AGAINST_ONE}",
@@ -204,14 +192,14 @@ TABLE_1 = Row(
         early_table,
         MethodTable(
             "The same, counted during the last epoch",
-            counted(last_counts),
+            LAST,
             IN_PRINT,
             paper="gd-tab1",
             note=f"Every sample as training met it in the last epoch. {AGAINST_ONE}",
         ),
         MethodTable(
             "Further β and warm-ups, which the paper's table does not have",
-            counted(final_counts),
+            FINAL,
             (IN_PRINT[0], *(method for method in desk.MNIST_METHODS if method not in IN_PRINT)),
             note="As in the first table.",
         ),
@@ -239,24 +227,10 @@ TABLE_1 = Row(
 # --- Figure 1: where features of two dimensions lie, class by class
 
 
-def _over_between(name: str) -> Callable[[Runs, Task, Method], Floats]:
-    def read(runs: Runs, task: Task, method: Method) -> Floats:
-        between = runs.numbers(task, method, "spread", "between")
-        ratio: Floats = runs.numbers(task, method, "spread", name) / between
-        return ratio
-
-    return read
-
-
-def _given_up(runs: Runs, task: Task, method: Method) -> Floats:
-    samples = runs.runs(task, method)[0][0].numbers["samples"]
-    share: Floats = runs.numbers(task, method, "histogram")[:, 0] / samples
-    return share
-
-
 MEDIAN = Score(
     "median distance",
-    read=_over_between("median"),
+    path=("spread", "median"),
+    over=("spread", "between"),
     unit="ratio",
     digits=3,
     better="lower",
@@ -265,7 +239,8 @@ MEDIAN = Score(
 )
 GIVEN_UP = Score(
     "training samples at p ≤ 0.2",
-    read=_given_up,
+    path=("histogram",),
+    reduce=lambda counts: counts[:, 0] / counts.sum(1),
     better="",
     phrase="the share of training samples at p ≤ 0.2 in %",
 )
@@ -328,7 +303,7 @@ FIGURE_1 = Row(
     tables=(
         MethodTable(
             "Spread within classes, over the distance between them",
-            (MEDIAN, replace(MEDIAN, title="root mean square distance", read=_over_between("rms"))),
+            (MEDIAN, replace(MEDIAN, title="root mean square distance", path=("spread", "rms"))),
             note=f"The paper has pictures only. {AGAINST_ONE}",
         ),
         MethodTable("What it costs", (_TEST, GIVEN_UP)),

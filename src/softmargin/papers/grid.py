@@ -51,8 +51,8 @@ class Method:
         beta: its β, which gives it a colour; of a warm-up the last one; or None.
         warm_up: the two ends of its β, or None if that is constant.
         base: the name without the condition that it is trained under, if there is one.
-        condition: such as ``"0.5 of the images"``, or nothing.
-        share: what the condition is about: the share of the images, or of wrong labels.
+        condition: such as ``"0.5 of the images"`` or ``"λ = 0.3"``, or nothing.
+        amount: the number in it.
         scaling: for a method that is not trained, but the baseline scaled after training: how.
     """
 
@@ -62,7 +62,7 @@ class Method:
     warm_up: tuple[float, float] | None = None
     base: str = ""
     condition: str = ""
-    share: float = 1.0
+    amount: float = 1.0
     scaling: str = ""
 
     def __hash__(self) -> int:

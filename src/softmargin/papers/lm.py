@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from softmargin.charts import Chart, Series
+from softmargin.charts import Chart
 from softmargin.papers import desk, recipes
-from softmargin.papers.charts import BAND, Differences, banded, by_epoch, method_band
+from softmargin.papers.charts import ByAmount, Differences, by_epoch
 from softmargin.papers.desk import MARGINS, SMOOTHED
-from softmargin.papers.findings import Compare, Floats, compare
+from softmargin.papers.findings import Compare, compare
 from softmargin.papers.grid import Method, Plan, Task
 from softmargin.papers.methods import (
     BOTH,
@@ -25,19 +25,11 @@ from softmargin.papers.methods import (
     mislabelled,
     regularized,
 )
-from softmargin.papers.outcome import Finding, ResultTable
+from softmargin.papers.outcome import Finding
 from softmargin.papers.printed import printed
-from softmargin.papers.rows import AS_PRINTED, CONNECTED, Row, chosen, deviations
-from softmargin.papers.runs import (
-    ERROR,
-    TRAINED,
-    MethodTable,
-    Runs,
-    Score,
-    ScoreTable,
-    by_column,
-    compared,
-)
+from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
+from softmargin.papers.runs import ERROR, TRAINED, Runs, Score
+from softmargin.papers.tables import AmountTable, MethodTable, ScoreTable
 
 OURS = regularized(0.3)
 SUPPLEMENT = (
@@ -52,63 +44,12 @@ ABLATION = deviations((SUPPLEMENT,), (CONNECTED, OTHER_STEPS))
 LAMBDAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-def by_lambda(runs: Runs, divergence: str) -> dict[float, Floats]:
-    """Return the error with a divergence by λ."""
-    (task,) = runs.tasks
-    methods = {lam: regularized(lam, divergence) for lam in LAMBDAS}
-    return {
-        lam: ERROR.of(runs, task, method)
-        for lam, method in methods.items()
-        if runs.has(task, [method.name])
-    }
-
-
-def divergences_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate the error by divergence and λ; λ = 0 is plain softmax."""
-    base = ERROR.of(runs, runs.tasks[0], SOFTMAX)
-    values = {
-        (row, f"λ = {lam:g}"): own
-        for row in DIVERGENCES
-        for lam, own in {0.0: base, **by_lambda(runs, row)}.items()
-    }
-    plain = {"λ = 0": printed("lm-tab2")[SOFTMAX.name]["error rate"]}
-    paper = {row: {**plain, **pairs} for row, pairs in printed("lm-tab1").items()}
-    table = compared(
-        runs,
-        ERROR,
-        values,
-        lambda key: (key[0], "λ = 0"),
-        {} if runs.scope.scale == "smoke" else paper,
-        note="λ = 0 is plain softmax, which the others are compared with.",
-    )
-    return [table]
-
-
 def symmetric_against_reverse(runs: Runs, task: Task) -> list[Finding]:
     """Find whether the mean over all λ is lower for D̃ than for the divergence from q."""
-    means = {row: np.mean(list(by_lambda(runs, row).values()), axis=0) for row in DIVERGENCES}
-    names = "D̃(q)", "D(q‖u)"
-    return [compare(f"on {task.name}, the error in %, mean over all λ,", means, names, -1)]
-
-
-def divergences_chart(runs: Runs) -> list[Chart]:
-    """Draw the error by λ, a line for each divergence."""
-    base = float(ERROR.of(runs, runs.tasks[0], SOFTMAX).mean())
-    series = []
-    for row in DIVERGENCES:
-        own = by_lambda(runs, row)
-        series.append(banded(row, list(own), np.stack(list(own.values()), 1)))
-    ends = [series[0].x[0], series[0].x[-1]]
-    chart = Chart(
-        "error-by-lambda",
-        "Error rate by λ",
-        "line",
-        "λ",
-        "error rate (%)",
-        [*series, Series("softmax", ends, [base] * 2, dashed=True)],
-        note=f"{runs.note}; {BAND}.",
-    )
-    return [chart]
+    values = runs.by_amount(ERROR, task)
+    means = {row: np.mean(list(own.values()), axis=0) for row, own in values.items()}
+    what, names = f"on {task.name}, the error in %, mean over all λ,", ("D̃(q)", "D(q‖u)")
+    return [compare(what, means, names, -1)]
 
 
 TABLE_1 = Row(
@@ -134,10 +75,17 @@ TABLE_1 = Row(
         ),
         symmetric_against_reverse,
     ),
-    tables=(divergences_table,),
-    charts=(divergences_chart,),
+    tables=(
+        AmountTable(
+            ERROR,
+            paper="lm-tab1",
+            plain="λ = 0",
+            plain_paper=("lm-tab2", SOFTMAX.name, "error rate"),
+            note="λ = 0 is plain softmax, which the others are compared with.",
+        ),
+    ),
+    charts=(ByAmount(ERROR, "error-by-lambda", "Error rate by λ", "λ", "error rate (%)"),),
     deviations=ABLATION,
-    seeds=AS_PRINTED,
     baseline=SOFTMAX.name,
 )
 
@@ -166,38 +114,25 @@ TABLE_2 = Row(
     ),
     charts=(Differences(ERROR),),
     deviations=ABLATION,
-    seeds=AS_PRINTED,
     baseline=SOFTMAX.name,
 )
 
 # --- the bias ρ̂ during training: Figure 3
 
 
-def _first(runs: Runs, task: Task, method: Method) -> Floats:
-    return runs.arrays(task, method, "mean_bias")[:, 0]
-
-
-def _last(runs: Runs, task: Task, method: Method) -> Floats:
-    return runs.arrays(task, method, "mean_bias")[:, -1]
-
-
-def _lowest(runs: Runs, task: Task, method: Method) -> Floats:
-    lowest: Floats = runs.arrays(task, method, "mean_bias").min(1)
-    return lowest
-
-
-def _rise(runs: Runs, task: Task, method: Method) -> Floats:
-    return _last(runs, task, method) - _lowest(runs, task, method)
-
-
-_OF_BIAS = Score("", unit="nats", digits=3, better="", factor=1.0)
-FIRST = replace(_OF_BIAS, title="first", read=_first)
-LOWEST = replace(_OF_BIAS, title="lowest", read=_lowest)
-LAST = replace(_OF_BIAS, title="last", read=_last, phrase="mean ρ̂ in the last epoch")
+_BIAS = Score("", array="mean_bias", unit="nats", digits=3, better="", factor=1.0)
+FIRST = replace(_BIAS, title="first", reduce=lambda curves: curves[:, 0])
+LOWEST = replace(_BIAS, title="lowest", reduce=lambda curves: curves.min(1))
+LAST = replace(
+    _BIAS,
+    title="last",
+    reduce=lambda curves: curves[:, -1],
+    phrase="mean ρ̂ in the last epoch",
+)
 RISE = replace(
-    _OF_BIAS,
+    _BIAS,
     title="last − lowest",
-    read=_rise,
+    reduce=lambda curves: curves[:, -1] - curves.min(1),
     phrase="the rise of mean ρ̂ from its lowest to its last epoch",
 )
 
@@ -247,7 +182,6 @@ FIGURE_3 = Row(
     ),
     charts=(bias_chart,),
     deviations=ABLATION,
-    seeds=AS_PRINTED,
     baseline=SOFTMAX.name,
 )
 
@@ -256,61 +190,7 @@ FIGURE_3 = Row(
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5)
 WRONG = (0.1, 0.2, 0.3, 0.4, 0.5)
 HARDER = ((fewer, FRACTIONS), (mislabelled, WRONG))
-
-
-def harder_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate the error by method and by what makes the task harder."""
-    (task,) = runs.tasks
-    values = {
-        (method.base, method.condition): ERROR.of(runs, task, method)
-        for method in runs.methods(task)
-    }
-    table = compared(
-        runs,
-        ERROR,
-        values,
-        by_column(runs),
-        {} if runs.scope.scale == "smoke" else printed("lm-tab3"),
-        note="Differences are against plain softmax in the same column.",
-    )
-    return [table]
-
-
-def harder_charts(runs: Runs) -> list[Chart]:
-    """Draw what regularised logits gain with fewer images, and with wrong labels."""
-    return [
-        _gains(runs, "fraction", "of-the-images", "with fewer images", "of the images"),
-        _gains(runs, "pollute", "polluted", "with wrong labels", "of wrong labels"),
-    ]
-
-
-def _gains(runs: Runs, option: str, name: str, title: str, of: str) -> Chart:
-    (task,) = runs.tasks
-    errors: dict[str, dict[float, Floats]] = {}
-    for method in runs.methods(task):
-        if option in method.training:
-            own = errors.setdefault(method.base, {})
-            own[method.share] = ERROR.of(runs, task, method)
-    plain = errors[SOFTMAX.name]
-    series = [
-        method_band(
-            method,
-            list(plain),
-            np.stack([plain[share] - errors[method.name][share] for share in plain], 1),
-        )
-        for method in MARGINS[1:]
-    ]
-    return Chart(
-        f"gain-{name}",
-        f"What regularised logits gain {title}",
-        "line",
-        f"share {of}",
-        "error of softmax less own error (points of %)",
-        series,
-        note=f"{runs.note}; {BAND}.",
-    )
-
-
+GAIN = "error of softmax less own error (points of %)"
 TABLE_3 = Row(
     id="lm-tab3",
     title="Fewer training images and wrong labels",
@@ -337,12 +217,36 @@ TABLE_3 = Row(
         for make, shares in HARDER
         for share in shares
     ],
-    tables=(harder_table,),
-    charts=(harder_charts,),
+    tables=(
+        AmountTable(
+            ERROR,
+            paper="lm-tab3",
+            note="Differences are against plain softmax in the same column.",
+        ),
+    ),
+    charts=(
+        ByAmount(
+            ERROR,
+            name="gain-of-the-images",
+            title="What regularised logits gain with fewer images",
+            x_label="share of the images",
+            y_label=GAIN,
+            option="fraction",
+            gain=True,
+        ),
+        ByAmount(
+            ERROR,
+            name="gain-polluted",
+            title="What regularised logits gain with wrong labels",
+            x_label="share of wrong labels",
+            y_label=GAIN,
+            option="pollute",
+            gain=True,
+        ),
+    ),
     deviations=deviations(
         (SUPPLEMENT,), (CONNECTED, OTHER_STEPS, "Shares of images are of the part.")
     ),
-    seeds=AS_PRINTED,
     baseline=SOFTMAX.name,
 )
 
@@ -402,7 +306,6 @@ TABLE_4 = Row(
         ),
         "paper": f"{RECIPES} {AS_PUBLISHED}",
     },
-    seeds=AS_PRINTED,
     baseline=SOFTMAX.name,
 )
 

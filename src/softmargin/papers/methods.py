@@ -112,7 +112,11 @@ def regularized(lam: float, divergence: str = "D̃(q)") -> Method:
     called = "regularised" if divergence == "D̃(q)" else divergence
     options = {"lam": lam, "divergence": DIVERGENCES[divergence]}
     return Method(
-        f"{called}, λ = {lam:g}", {"loss": "regularized_softmax", "loss_options": options}
+        f"{called}, λ = {lam:g}",
+        {"loss": "regularized_softmax", "loss_options": options},
+        base=divergence,
+        condition=f"λ = {lam:g}",
+        amount=lam,
     )
 
 
@@ -134,22 +138,22 @@ def fewer(method: Method, share: float) -> Method:
         >>> fewer(SOFTMAX, 0.5).name
         'softmax, 0.5 of the images'
     """
-    return _under(method, f"{share:g} of the images", share, "fraction")
+    return _under(method, f"{share:g} of the images", "fraction", share)
 
 
 def mislabelled(method: Method, share: float) -> Method:
     """Return a method that is trained with a share of the labels wrong."""
-    return _under(method, f"{share:g} polluted", share, "pollute")
+    return _under(method, f"{share:g} polluted", "pollute", share)
 
 
-def _under(method: Method, condition: str, share: float, option: str) -> Method:
+def _under(method: Method, condition: str, option: str, share: float) -> Method:
     return replace(
         method,
         name=f"{method.name}, {condition}",
         training={**method.training, option: share},
         base=method.name,
         condition=condition,
-        share=share,
+        amount=share,
     )
 
 

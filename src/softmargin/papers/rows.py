@@ -7,18 +7,18 @@ that the engine has, or a small function of the paper's module where none of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from softmargin.papers.charts import Draw
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import RULE, Rule, verdict
 from softmargin.papers.grid import Plan
 from softmargin.papers.methods import CHOICES
-from softmargin.papers.outcome import Outcome, ResultTable
+from softmargin.papers.outcome import Outcome
 from softmargin.papers.runs import Runs
+from softmargin.papers.tables import Tabulate
 
 FIVE_SEEDS = {"smoke": 2, "desk": 5, "paper": 5}
-AS_PRINTED = {"smoke": 2, "desk": 5, "paper": 3}  # papers that print a spread have three
 DIRECTIONS = "At this scale only the direction of an effect can be judged."
 
 
@@ -49,10 +49,10 @@ class Row:
     claim: str
     plan: Plan
     findings: Sequence[Rule]
-    tables: Sequence[Callable[[Runs], Sequence[ResultTable]]]
+    tables: Sequence[Tabulate]
     charts: Sequence[Draw]
     deviations: Mapping[str, str]
-    seeds: Mapping[str, int]
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "desk": 5, "paper": 3})
     baseline: str = "β = 1"
     network: str = ""
     notes: Sequence[str] = ()

@@ -1,0 +1,219 @@
+"""Tables of scores over seeds, beside the paper's numbers and compared with a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softmargin.papers.findings import Floats, against
+from softmargin.papers.grid import Method, Task
+from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.printed import Printed, printed
+from softmargin.papers.runs import Key, Runs, Score
+from softmargin.papers.statistics import holm
+
+Values = Mapping[Key, Floats]
+"""What a table shows, by row and column: one value per seed."""
+Tabulate = Callable[[Runs], Sequence[ResultTable]]
+
+STANDS_BESIDE = (
+    "The paper's numbers are of its own networks on all images: compare directions, not values."
+)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """One score, tasks by methods, each compared with the baseline of its task.
+
+    Attributes:
+        score: which score.
+        paper: name of the printed table, or nothing.
+        printed_as: which score of that table, where it has several.
+        scaled: whether the scaled baseline stands beside the methods. Tasks that only serve to
+            fit the scaling are no rows then.
+        transposed: whether methods are rows, since there are many of them.
+        note: under the table.
+    """
+
+    score: Score
+    paper: str = ""
+    printed_as: str = ""
+    scaled: bool = False
+    transposed: bool = False
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        values = score_values(runs, self.score, self.scaled)
+        if self.transposed:
+            turned = {(method, task): own for (task, method), own in values.items()}
+            return [compared(runs, self.score, turned, by_column(runs), note=self.note)]
+        numbers = printed(self.paper, self.printed_as) if self.paper else {}
+        paper = {task.name: numbers.get(task.paper_row, {}) for task in runs.tasks}
+        return [compared(runs, self.score, values, by_row(runs), paper, note=self.note)]
+
+
+def score_values(runs: Runs, score: Score, scaled: bool = False) -> dict[Key, Floats]:
+    """Return a score by task and method, with the scaled baseline if asked for."""
+    return {
+        (task.name, method.name): score.of(runs, task, method)
+        for task in (runs.judged if scaled else runs.tasks)
+        for method in (*runs.methods(task), *(runs.scalings if scaled else ()))
+    }
+
+
+@dataclass(frozen=True)
+class MethodTable:
+    """Scores of one task by method: methods are rows, scores columns, unless it is transposed.
+
+    Attributes:
+        title: of the table.
+        scores: unit, digits and direction are those of the first.
+        methods: by default all; small scales have fewer.
+        paper: name of the printed table, or nothing.
+        transposed: whether scores are rows.
+        note: under the table.
+        task: name of the task, by default the only one that something is claimed of.
+    """
+
+    title: str
+    scores: Sequence[Score]
+    methods: tuple[Method, ...] = ()
+    paper: str = ""
+    transposed: bool = False
+    note: str = ""
+    task: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        (task,) = (
+            (each for each in runs.tasks if each.name == self.task) if self.task else runs.judged
+        )
+        values = method_values(runs, task, self.scores, self.methods)
+        if self.transposed:
+            values = {(title, name): own for (name, title), own in values.items()}
+        found = compared(
+            runs,
+            self.scores[0],
+            values,
+            by_row(runs) if self.transposed else by_column(runs),
+            _beside(runs, self.paper),
+            title=self.title,
+            row_heading="" if self.transposed else "trained with",
+            note=self.note,
+        )
+        return [found]
+
+
+@dataclass(frozen=True)
+class AmountTable:
+    """A score of one task by what methods are trained under: bases by condition.
+
+    Attributes:
+        score: which score.
+        paper: name of the printed table, or nothing.
+        plain: the column of the baseline in every row; by default the baseline is a row itself.
+        plain_paper: where the paper prints the baseline: table, row and column.
+        note: under the table.
+    """
+
+    score: Score
+    paper: str = ""
+    plain: str = ""
+    plain_paper: tuple[str, str, str] | None = None
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        (task,) = runs.judged
+        values: dict[Key, Floats] = {}
+        for base in runs.by_amount(self.score, task):
+            if self.plain:
+                values[base, self.plain] = self.score.of(runs, task, runs.baseline)
+            for method in runs.methods(task):
+                if method.base == base:
+                    values[base, method.condition] = self.score.of(runs, task, method)
+        baseline = (lambda key: (key[0], self.plain)) if self.plain else by_column(runs)
+        paper = _beside(runs, self.paper)
+        if self.plain_paper is not None and paper:
+            table, row, column = self.plain_paper
+            plain = {self.plain: printed(table)[row][column]}
+            paper = {base: {**plain, **numbers} for base, numbers in paper.items()}
+        return [compared(runs, self.score, values, baseline, paper, note=self.note)]
+
+
+def method_values(
+    runs: Runs, task: Task, scores: Sequence[Score], methods: Sequence[Method] = ()
+) -> dict[Key, Floats]:
+    """Return scores of a task by method and title, of the methods that were trained."""
+    there = [each for each in methods or runs.methods(task) if runs.has(task, [each.name])]
+    return {
+        (method.name, score.title): score.of(runs, task, method)
+        for score in scores
+        for method in there
+    }
+
+
+def _beside(runs: Runs, name: str) -> Printed:
+    """Return a printed table; on other data there is nothing to set beside ours."""
+    return printed(name) if name and runs.scope.scale != "smoke" else {}
+
+
+def by_row(runs: Runs) -> Callable[[Key], Key]:
+    """Return where the baseline of an entry stands if methods are columns."""
+    return lambda key: (key[0], runs.baseline)
+
+
+def by_column(runs: Runs) -> Callable[[Key], Key]:
+    """Return where the baseline of an entry stands if methods are rows."""
+    return lambda key: (runs.baseline, key[1])
+
+
+def compared(
+    runs: Runs,
+    score: Score,
+    values: Values,
+    baseline: Callable[[Key], Key],
+    paper: Printed | None = None,
+    *,
+    title: str = "",
+    row_heading: str = "",
+    note: str = "",
+) -> ResultTable:
+    """Return a table of values by (row, column), each compared with its baseline.
+
+    What is not finite for every seed has no entry. Holm's correction is over the table.
+    """
+    entries = []
+    paper = paper or {}
+    for key, own in values.items():
+        if not np.isfinite(own).all():
+            continue
+        base = baseline(key)
+        found = None if base == key else against(own, values.get(base, own[:0]))
+        beside = paper.get(key[0], {}).get(key[1])
+        mean, sd = beside if isinstance(beside, tuple) else (beside, None)
+        known = None if found is None else base
+        entries.append(Entry(*key, own.tolist(), mean, sd, found, baseline=known))
+    stand_ins = any(task.is_stand_in for task in runs.tasks)
+    told = STANDS_BESIDE if stand_ins and any(paper.values()) else ""
+    return ResultTable(
+        title or score.title,
+        score.unit,
+        adjusted(entries),
+        score.digits,
+        row_heading,
+        score.better,
+        " ".join(part for part in (f"{runs.note}: mean ± sd.", told, note) if part),
+    )
+
+
+def adjusted(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with p-values after Holm's correction over all of them."""
+    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
+    return [
+        replace(each, adjusted=None if each.comparison is None else float(value))
+        for each, value in zip(entries, holm(p), strict=True)
+    ]
