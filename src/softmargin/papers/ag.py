@@ -14,14 +14,14 @@ from softmargin.charts import Chart, Series
 from softmargin.papers import desk, recipes
 from softmargin.papers.charts import (
     ByAmount,
+    ByEpoch,
     Differences,
     bars,
-    by_epoch,
     by_length,
     whiskered,
 )
 from softmargin.papers.findings import Best, Compare, Floats, Rule, compare
-from softmargin.papers.grid import Method, Plan, Task, each
+from softmargin.papers.grid import Plan, Task, each
 from softmargin.papers.methods import (
     ARC_FACE,
     ARC_GRAD,
@@ -30,10 +30,17 @@ from softmargin.papers.methods import (
     SOFT,
     fewer,
 )
-from softmargin.papers.outcome import Finding, ResultTable
+from softmargin.papers.outcome import Finding
 from softmargin.papers.rows import CONNECTED, FIVE_SEEDS, Row, deviations
-from softmargin.papers.runs import ACCURACY, TOP_5, TRAINED, Runs, Score
-from softmargin.papers.tables import AmountTable, MethodTable, ScoreTable, method_values
+from softmargin.papers.runs import ACCURACY, TOP_5, TRAINED, Runs, Score, after_epoch, after_share
+from softmargin.papers.tables import (
+    AmountTable,
+    EpochTable,
+    MethodTable,
+    ScoreTable,
+    method_values,
+    some_epochs,
+)
 
 AGAINST_SOFT = "Differences are against Soft."
 RECIPE = (
@@ -261,63 +268,39 @@ def mean_angles(counts: Floats) -> Floats:
     return means
 
 
-def _epochs(runs: Runs) -> list[int]:
-    """Return the epochs that are looked at: before training, a quarter, a half, and the last."""
-    last = int(runs.tasks[0].training["epochs"])
-    return sorted({0, max(1, last // 4), max(1, last // 2), last})
-
-
-def after(epoch: int) -> Score:
-    """Return the mean intra-class angle after an epoch."""
-    title = "before training" if epoch == 0 else f"after {epoch} epoch{'s' * (epoch > 1)}"
-    return Score(
-        title,
-        array="angle_counts",
-        reduce=lambda counts: mean_angles(counts)[:, epoch],
-        unit="rad",
-        better="",
-        factor=1.0,
-        phrase=f"the mean intra-class angle in rad {title}",
-    )
-
-
-def by_epoch_table(runs: Runs) -> list[ResultTable]:
-    """Tabulate mean intra-class angles by method and epoch."""
-    table = MethodTable(
-        "Mean angle between a feature and its class's weight",
-        [after(epoch) for epoch in _epochs(runs)],
-        note="The paper has pictures only. Differences are against Soft in the same column.",
-    )
-    return table(runs)
-
-
-def smaller_angles(runs: Runs, task: Task) -> list[Finding]:
-    """Find whether ArcGrad's angles are smaller than softmax's after some epochs."""
-    rules = [Compare(after(epoch), ARC_GRAD.name, -1) for epoch in _epochs(runs)[1:]]
-    return [finding for rule in rules for finding in rule(runs, task)]
+ANGLE = Score(
+    "Mean intra-class angle",
+    array="angle_counts",
+    reduce=mean_angles,
+    first_epoch=0,
+    unit="rad",
+    better="",
+    factor=1.0,
+    phrase="the mean intra-class angle in rad",
+)
+STAGES = (0.25, 0.5, 1.0)  # of the training
 
 
 def histograms(runs: Runs) -> list[Chart]:
-    """Draw the histograms of some epochs by method, and the mean angle by epoch."""
+    """Draw the histograms of intra-class angles after some epochs, a chart for each method."""
     (task,) = runs.tasks
-    counts = {method: runs.arrays(task, method, "angle_counts") for method in PAIR}
-    charts = [_histogram(runs, method, own.sum(0)) for method, own in counts.items()]
-    curves = {method: mean_angles(own) for method, own in counts.items()}
-    title = "Mean intra-class angle by epoch"
-    return [*charts, by_epoch(runs, curves, "mean-angle", title, "mean angle (rad)", first=0)]
-
-
-def _histogram(runs: Runs, method: Method, counts: Floats) -> Chart:
-    edges = np.linspace(0, math.pi, counts.shape[1] + 1).tolist()
-    return Chart(
-        f"angles-{method.name.lower()}",
-        f"Intra-class angles of training images, {method.name}",
-        "histogram",
-        "angle between feature and class weight (rad)",
-        "images, all seeds together",
-        [Series(after(n).title, edges, counts[n].tolist()) for n in _epochs(runs)],
-        note=f"{runs.note}; bins of four degrees, at most 2,000 images of each seed.",
-    )
+    epochs = some_epochs(runs, ANGLE, STAGES)
+    charts = []
+    for method in PAIR:
+        counts = runs.arrays(task, method, "angle_counts").sum(0)
+        edges = np.linspace(0, math.pi, counts.shape[1] + 1).tolist()
+        charts.append(
+            Chart(
+                f"angles-{method.name.lower()}",
+                f"Intra-class angles of training images, {method.name}",
+                "histogram",
+                "angle between feature and class weight (rad)",
+                "images, all seeds together",
+                [Series(after_epoch(ANGLE, n).title, edges, counts[n].tolist()) for n in epochs],
+                note=f"{runs.note}; bins of four degrees, at most 2,000 images of each seed.",
+            )
+        )
+    return charts
 
 
 FIGURE_4 = Row(
@@ -326,9 +309,16 @@ FIGURE_4 = Row(
     place="Figure 4",
     claim="ArcGrad makes intra-class angles smaller, and sooner, than softmax.",
     plan=Plan(desk=[(desk.ARC_10_PLUS, PAIR)], paper=[(recipes.ARC_10, PAIR)]),
-    findings=(smaller_angles,),
-    tables=(by_epoch_table,),
-    charts=(histograms,),
+    findings=[Compare(after_share(ANGLE, stage), ARC_GRAD.name, -1) for stage in STAGES],
+    tables=(
+        EpochTable(
+            "Mean angle between a feature and its class's weight",
+            ANGLE,
+            STAGES,
+            note="The paper has pictures only. Differences are against Soft in the same column.",
+        ),
+    ),
+    charts=(histograms, ByEpoch(ANGLE, "mean-angle")),
     deviations=deviations(
         (RECIPE,), ("The small residual network of ag-tab4 with augmented images, three seeds.",)
     ),

@@ -188,36 +188,44 @@ def by_length(runs: Runs, score: Score) -> Chart:
     )
 
 
-def accuracy_by_epoch(runs: Runs) -> list[Chart]:
-    """Draw test accuracy by epoch, a chart for each task."""
-    return [
-        by_epoch(
-            runs,
-            {each: 100 * runs.arrays(task, each, "accuracy") for each in runs.methods(task)},
-            file_name("accuracy", task),
-            f"Test accuracy by epoch, {task.name}",
-            "test accuracy (%)",
-        )
-        for task in runs.tasks
-    ]
+@dataclass(frozen=True)
+class ByEpoch:
+    """A curve by epoch, a line for each method; a chart for each task.
 
+    Attributes:
+        curve: the score by epoch.
+        name: of the file; that of the task is added where there are several tasks.
+        skip: the share of the epochs that is left out at first.
+        note: what else to know.
+    """
 
-def by_epoch(
-    runs: Runs,
-    curves: dict[Method, Floats],
-    name: str,
-    title: str,
-    y_label: str,
-    first: int = 1,
-    note: str = "",
-) -> Chart:
-    """Draw curves (seeds, epochs) of methods from their first epoch on."""
-    series = [
-        method_band(method, list(range(first, first + own.shape[1])), own)
-        for method, own in curves.items()
-    ]
-    note = f"{runs.note}; {BAND}.{note and f' {note}'}"
-    return Chart(name, title, "line", "epoch", y_label, series, note=note)
+    curve: Score
+    name: str
+    skip: float = 0.0
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[Chart]:
+        """Draw it."""
+        several = len(runs.judged) > 1
+        return [
+            Chart(
+                file_name(self.name, task) if several else self.name,
+                f"{self.curve.title} {'later on' if self.skip else 'by epoch'}, {task.name}",
+                "line",
+                "epoch",
+                self.curve.label,
+                [self._series(runs, task, method) for method in runs.methods(task)],
+                note=f"{runs.note}; {BAND}.{self.note and f' {self.note}'}",
+            )
+            for task in runs.judged
+        ]
+
+    def _series(self, runs: Runs, task: Task, method: Method) -> Series:
+        curves = self.curve.of(runs, task, method)
+        skipped = int(self.skip * curves.shape[1])
+        first = self.curve.first_epoch
+        epochs = list(range(first + skipped, first + curves.shape[1]))
+        return method_band(method, epochs, curves[:, skipped:])
 
 
 def reliability(runs: Runs) -> list[Chart]:

@@ -34,25 +34,13 @@ def connected(
     note: str = "",
     wider: bool = False,
     per_image: float = SECONDS,
-    measures: tuple[str, ...] = (),
-    stands_for: str = "",
-    row: str = "",
+    **fields: Any,
 ) -> Task:
-    """Return a task of fully connected networks, all trained together."""
-    widths = [512, 256] if wider else [256, 128]
-    per_epoch = per_image * (WIDER_TAKES if wider else 1.0) * part["train"]
-    return Task(
-        f"{TITLES[data]}{note and f', {note}'}, fully connected",
-        data,
-        "fcnn",
-        {"model_options": {"widths": widths}, **training},
-        part,
-        methods,
-        measures,
-        seconds=per_epoch * training["epochs"],
-        stands_for=stands_for,
-        row=row,
-    )
+    """Return a task of fully connected networks, all trained together; fields are the task's."""
+    title = f"{TITLES[data]}{note and f', {note}'}, fully connected"
+    training = {"model_options": {"widths": [512, 256] if wider else [256, 128]}, **training}
+    seconds = per_image * (WIDER_TAKES if wider else 1) * part["train"] * training["epochs"]
+    return Task(title, data, "fcnn", training, part, methods, seconds=seconds, **fields)
 
 
 def residual(
@@ -83,31 +71,14 @@ _STEPS = {"batch": 100, "lr_schedule": "step", "weight_decay": 1e-4, "clip": 3.0
 _FITTED = {**_STEPS, "lr": 0.02, "epochs": 40}
 _DECAYS = m.betas(50, 20, 10, 5, 2, 1, 0.1, 0.01)
 _RIVALS = (m.warm_up(0.1, 1), m.A_SOFTMAX, m.CENTER_LOSS)
-_SCALING = ("scaling",)
 
 
 def fitted(
-    data: str,
-    part: Mapping[str, int],
-    methods: tuple[Method, ...],
-    stands_for: str,
-    *,
-    note: str = "",
-    wider: bool = False,
-    measures: tuple[str, ...] = _SCALING,
+    data: str, part: Mapping[str, int], methods: tuple[Method, ...], stands_for: str, **fields: Any
 ) -> Task:
     """Return a task of the gradient-decay paper: clipped steps until the images are fitted."""
-    return connected(
-        data,
-        _FITTED,
-        part,
-        methods,
-        note=note,
-        wider=wider,
-        per_image=SECONDS_CLIPPED,
-        measures=measures,
-        stands_for=stands_for,
-    )
+    fields = {"per_image": SECONDS_CLIPPED, "measures": ("scaling",), **fields}
+    return connected(data, _FITTED, part, methods, stands_for=stands_for, **fields)
 
 
 SVHN = fitted("svhn", {"train": 5000}, (*_DECAYS[3:], *_RIVALS), "ResNet18", measures=())
@@ -122,7 +93,7 @@ CIFAR100 = fitted(
 _TINY = {"train": 2200, "held_out": 300, "size": 32}
 TINY = fitted("tiny_imagenet", _TINY, (*_DECAYS[1:], *_RIVALS), "ResNet34")
 TINY_WIDER = fitted("tiny_imagenet", _TINY, _DECAYS[1:], "ResNet50", note="wider", wider=True)
-RESIDUAL = residual({**_STEPS, "lr": 0.05, "epochs": 50}, 2000, _SCALING)
+RESIDUAL = residual({**_STEPS, "lr": 0.05, "epochs": 50}, 2000, ("scaling",))
 RESIDUAL_DECAYS = m.betas(20, 1, 0.1)
 
 # --- large margin in softmax
@@ -180,25 +151,14 @@ def arc(
     part: Mapping[str, int],
     epochs: int,
     methods: tuple[Method, ...] = m.ARC_GRAD_METHODS,
-    *,
     note: str = "",
-    per_image: float = SECONDS_ADAM,
-    measures: tuple[str, ...] = (),
-    stands_for: str = "ResNet18",
-    row: str = "",
+    **fields: Any,
 ) -> Task:
     """Return methods of the ArcGrad paper for a number of epochs."""
-    return connected(
-        data,
-        {**_CYCLE, "lr": 0.002, "epochs": epochs},
-        part,
-        methods,
-        note=f"{note and f'{note}, '}{epochs} epochs",
-        per_image=per_image,
-        measures=measures,
-        stands_for=stands_for,
-        row=row,
-    )
+    training = {**_CYCLE, "lr": 0.002, "epochs": epochs}
+    note = f"{note and f'{note}, '}{epochs} epochs"
+    fields = {"per_image": SECONDS_ADAM, "stands_for": "ResNet18", **fields}
+    return connected(data, training, part, methods, note=note, **fields)
 
 
 ARC_EPOCHS = {3: 10, 6: 20, 12: 40, 27: 90}  # here, and in the paper

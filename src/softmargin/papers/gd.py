@@ -12,13 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from softmargin.papers import desk, gd_curves, gd_mnist, recipes
-from softmargin.papers.charts import Bars, ByBeta, Differences, accuracy_by_epoch, reliability
+from softmargin.papers.charts import Bars, ByBeta, ByEpoch, Differences, reliability
 from softmargin.papers.findings import Compare, Floats, Monotone
 from softmargin.papers.grid import Grid, Method, Plan, Task, each
 from softmargin.papers.methods import A_SOFTMAX, CENTER_LOSS, SCALINGS, beta, betas, warm_up
 from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
 from softmargin.papers.runs import (
     ACCURACY,
+    ACCURACY_CURVE,
     CONFIDENCE,
     ECE,
     MCE,
@@ -363,7 +364,7 @@ FIGURE_8 = Row(
     ),
     findings=(Compare(SWING, "β = 5", 1),),
     tables=(ScoreTable(SWING, note=SWING_NOTE), ScoreTable(ACCURACY)),
-    charts=(accuracy_by_epoch,),
+    charts=(ByEpoch(ACCURACY_CURVE, "accuracy"),),
     deviations=deviations((OPEN, chosen("warm-up"), "CIFAR-10 is the first version's Figure 8.")),
     notes=(SWING_NOTE,),
 )

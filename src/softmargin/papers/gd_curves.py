@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.charts import BAND, banded, by_epoch
+from softmargin.papers.charts import BAND, ByEpoch, banded
 from softmargin.papers.desk import WARM_UPS
 from softmargin.papers.findings import (
     Compare,
@@ -32,10 +31,10 @@ from softmargin.papers.gd_mnist import (
 )
 from softmargin.papers.grid import Method, Task
 from softmargin.papers.methods import betas
-from softmargin.papers.outcome import Finding, ResultTable
+from softmargin.papers.outcome import Finding
 from softmargin.papers.rows import Row
-from softmargin.papers.runs import Runs, Score
-from softmargin.papers.tables import MethodTable
+from softmargin.papers.runs import ACCURACY_CURVE, Runs, Score, after_share
+from softmargin.papers.tables import EpochTable, MethodTable
 
 # --- Figure 3: how confidence grows, sample by sample and from hard to easy groups
 
@@ -115,25 +114,23 @@ EQUAL_GAP = of_groups("at equal progress", gap_at_progress)
 def group_charts(runs: Runs) -> list[Chart]:
     """Draw the confidence of five groups by epoch, a chart for each β."""
     (task,) = runs.judged
-    return [
-        _group_chart(runs, method, runs.arrays(task, method, "groups"))
-        for method in GROUP_PANELS
-        if runs.has(task, [method.name])
-    ]
-
-
-def _group_chart(runs: Runs, method: Method, curves: Floats) -> Chart:
-    epochs = drawn_epochs(curves.shape[1])
-    chosen = curves[:, np.array(epochs) - 1]
-    return Chart(
-        file_name("groups", method),
-        f"Five groups of training samples, {method.name}",
-        "line",
-        "epoch",
-        "mean confidence in the true class",
-        [banded(f"group {name}", epochs, chosen[..., k], 3) for k, name in enumerate(GROUPS)],
-        note=f"{runs.note}; fifths of the training samples by final confidence; {BAND}.",
-    )
+    charts = []
+    for method in runs.present(task, GROUP_PANELS):
+        curves = runs.arrays(task, method, "groups")
+        epochs = drawn_epochs(curves.shape[1])
+        groups = zip(GROUPS, np.moveaxis(curves[:, np.array(epochs) - 1], -1, 0), strict=True)
+        charts.append(
+            Chart(
+                file_name("groups", method),
+                f"Five groups of training samples, {method.name}",
+                "line",
+                "epoch",
+                "mean confidence in the true class",
+                [banded(f"group {name}", epochs, own, 3) for name, own in groups],
+                note=f"{runs.note}; fifths of the training samples by final confidence; {BAND}.",
+            )
+        )
+    return charts
 
 
 def gap_chart(runs: Runs) -> list[Chart]:
@@ -160,8 +157,7 @@ def gap_chart(runs: Runs) -> list[Chart]:
 def trace_charts(runs: Runs) -> list[Chart]:
     """Draw single samples of the first seed; a mean over seeds would be of different samples."""
     (task,) = runs.judged
-    there = [method for method in TRACE_PANELS if runs.has(task, [method.name])]
-    return [_trace_chart(runs, task, method) for method in there]
+    return [_trace_chart(runs, task, method) for method in runs.present(task, TRACE_PANELS)]
 
 
 def _trace_chart(runs: Runs, task: Task, method: Method) -> Chart:
@@ -230,93 +226,39 @@ CURVES = (*betas(5, 2, 1, 0.1, 0.01), *WARM_UPS)
 CONSTANT = tuple(method.name for method in CURVES if method.warm_up is None)
 
 
-def early_phase(epochs: int) -> int:
-    """Return after which epoch the early phase is judged: a twentieth of them, fixed beforehand."""
-    return max(1, epochs // 20)
+NLL = Score(
+    "Test cross-entropy",
+    array="nll",
+    unit="nats",
+    digits=4,
+    better="lower",
+    factor=1.0,
+    phrase="cross-entropy in nats",
+)
+EARLY = 0.05  # of all epochs, fixed beforehand
+EARLY_ACCURACY, LAST_ACCURACY = (after_share(ACCURACY_CURVE, share) for share in (EARLY, 1))
+EARLY_NLL, LAST_NLL = (after_share(NLL, share) for share in (EARLY, 1))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A score of test images by epoch: the array's name, its title, unit, and how it is told."""
-
-    name: str
-    title: str
-    what: str
-    unit: str
-    factor: float
-    digits: int
-    better: str
-
-    def at(self, epoch: Callable[[int], int], title: str) -> Score:
-        """Return the score after an epoch, which follows from how many there are."""
-        return Score(
-            title,
-            array=self.name,
-            reduce=lambda curves: curves[:, epoch(curves.shape[1]) - 1],
-            unit=self.unit,
-            digits=self.digits,
-            better=self.better,
-            factor=self.factor,
-            phrase=f"{self.what} in {self.unit} {title}",
-        )
-
-    @property
-    def early(self) -> Score:
-        """The score after the early phase."""
-        return self.at(early_phase, "after a twentieth of the epochs")
-
-    @property
-    def last(self) -> Score:
-        """The score in the end."""
-        return self.at(lambda epochs: epochs, "after the last epoch")
-
-    def table(self, runs: Runs) -> list[ResultTable]:
-        """Tabulate some epochs."""
-        epochs = int(runs.judged[0].training["epochs"])
-        some = sorted({1, early_phase(epochs), max(1, epochs // 4), epochs})
-        table = MethodTable(
-            f"{self.title} after some epochs",
-            [self._after(epoch) for epoch in some],
-            note=f"The paper has these values as curves only. {AGAINST_ONE}",
-        )
-        return table(runs)
-
-    def _after(self, epoch: int) -> Score:
-        return self.at(lambda _: epoch, f"after {epoch} epoch{'s' if epoch > 1 else ''}")
-
-    def charts(self, runs: Runs) -> list[Chart]:
-        """Draw all epochs, and those after the first fifth again."""
-        (task,) = runs.judged
-        curves = {
-            each: self.factor * runs.arrays(task, each, self.name) for each in runs.methods(task)
-        }
-        first = next(iter(curves.values())).shape[1] // 5
-        label = f"{self.title.lower()} ({self.unit})"
-        note = "Warm-ups are dashed, in the colour of the β they end with."
-        later = {method: own[:, first:] for method, own in curves.items()}
-        return [
-            by_epoch(
-                runs, curves, f"{self.name}-by-epoch", f"{self.title} by epoch", label, note=note
-            ),
-            by_epoch(
-                runs,
-                later,
-                f"{self.name}-later",
-                f"{self.title} after the first fifth",
-                label,
-                first=first + 1,
-                note=note,
-            ),
-        ]
+def epochs_table(curve: Score) -> EpochTable:
+    """Return a table of some epochs."""
+    title = f"{curve.title} after some epochs"
+    note = f"The paper has these values as curves only. {AGAINST_ONE}"
+    return EpochTable(title, curve, (EARLY, 0.25, 1.0), note)
 
 
-ACCURACY = Curve("accuracy", "Test accuracy", "accuracy", "%", 100.0, 2, "higher")
-NLL = Curve("nll", "Test cross-entropy", "cross-entropy", "nats", 1.0, 4, "lower")
+def epochs_charts(curve: Score) -> tuple[ByEpoch, ByEpoch]:
+    """Draw all epochs, and those after the first fifth again."""
+    note = "Warm-ups are dashed, in the colour of the β they end with."
+    return (
+        ByEpoch(curve, f"{curve.array}-by-epoch", note=note),
+        ByEpoch(curve, f"{curve.array}-later", skip=0.2, note=note),
+    )
 
 
 def warm_up_ends_best(runs: Runs, task: Task) -> list[Finding]:
     """Find whether the warm-up ends above β = 1, and with the highest mean of all."""
-    last, warm = ACCURACY.last, WARM_UPS[0].name
+    last, warm = LAST_ACCURACY, WARM_UPS[0].name
     values = {
         name: last.of(runs, task, name) for name in (*CONSTANT, warm) if runs.has(task, [name])
     }
@@ -337,10 +279,10 @@ def lead_shrinks(runs: Runs, task: Task) -> list[Finding]:
     """Find whether the lead of a small β in cross-entropy melts after the early phase."""
     before, after = (
         float(np.mean(score.of(runs, task, runs.baseline) - score.of(runs, task, SMALLEST)))
-        for score in (NLL.early, NLL.last)
+        for score in (EARLY_NLL, LAST_NLL)
     )
     text = (
-        f"{SMALLEST} is ahead of {runs.baseline} by {before:+.4f} nats {NLL.early.title} and by "
+        f"{SMALLEST} is ahead of {runs.baseline} by {before:+.4f} nats {EARLY_NLL.title} and by "
         f"{after:+.4f} at the end"
     )
     return [Finding(text, before > 0 and after < before)]
@@ -358,14 +300,14 @@ FIGURE_4 = Row(
     "it); a warm-up of β ends better still.",
     plan=shared_plan(CURVES),
     findings=(
-        Monotone(ACCURACY.early, 1, CONSTANT),
-        Compare(ACCURACY.early, SMALLEST, 1),
-        Compare(ACCURACY.last, SMALLEST, 1),
-        Compare(ACCURACY.last, LARGEST, -1),
+        Monotone(EARLY_ACCURACY, 1, CONSTANT),
+        Compare(EARLY_ACCURACY, SMALLEST, 1),
+        Compare(LAST_ACCURACY, SMALLEST, 1),
+        Compare(LAST_ACCURACY, LARGEST, -1),
         warm_up_ends_best,
     ),
-    tables=(ACCURACY.table,),
-    charts=(ACCURACY.charts,),
+    tables=(epochs_table(ACCURACY_CURVE),),
+    charts=epochs_charts(ACCURACY_CURVE),
     deviations=deviations(OPEN),
     seeds=SEEDS,
     notes=(FEW_SEEDS, EARLY_NOTE),
@@ -378,13 +320,13 @@ FIGURE_5 = Row(
     "β's own objective and cross-entropy part.",
     plan=shared_plan(CURVES),
     findings=(
-        Monotone(NLL.early, -1, CONSTANT),
-        Compare(NLL.early, SMALLEST, -1),
-        Compare(NLL.early, LARGEST, 1),
+        Monotone(EARLY_NLL, -1, CONSTANT),
+        Compare(EARLY_NLL, SMALLEST, -1),
+        Compare(EARLY_NLL, LARGEST, 1),
         lead_shrinks,
     ),
-    tables=(NLL.table,),
-    charts=(NLL.charts,),
+    tables=(epochs_table(NLL),),
+    charts=epochs_charts(NLL),
     deviations=deviations(
         f"{OPEN} The paper does not say on which images its cross-entropy was taken: here it is "
         "the plain one (β = 1) of the test images, whatever β a network was trained with."

@@ -134,7 +134,7 @@ def early_table(runs: Runs) -> list[ResultTable]:
         paper="gd-tab1",
         note=f"Every sample as training met it in epoch {epoch + 1}, in which β = 1 has about as "
         "many above 0.8 as in the paper.",
-        task=task.name,
+        serves=task.serves,
     )
     return table(runs)
 

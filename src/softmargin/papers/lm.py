@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from softmargin.charts import Chart
 from softmargin.papers import desk, recipes
-from softmargin.papers.charts import ByAmount, Differences, by_epoch
+from softmargin.papers.charts import ByAmount, ByEpoch, Differences
 from softmargin.papers.desk import MARGINS, SMOOTHED
 from softmargin.papers.findings import Compare, compare
 from softmargin.papers.grid import Method, Plan, Task
@@ -120,17 +119,24 @@ TABLE_2 = Row(
 # --- the bias ρ̂ during training: Figure 3
 
 
-_BIAS = Score("", array="mean_bias", unit="nats", digits=3, better="", factor=1.0)
-FIRST = replace(_BIAS, title="first", reduce=lambda curves: curves[:, 0])
-LOWEST = replace(_BIAS, title="lowest", reduce=lambda curves: curves.min(1))
+BIAS = Score(
+    "Mean ρ̂ of training samples",
+    array="mean_bias",
+    unit="nats",
+    digits=3,
+    better="",
+    factor=1.0,
+)
+FIRST = replace(BIAS, title="first", reduce=lambda curves: curves[:, 0])
+LOWEST = replace(BIAS, title="lowest", reduce=lambda curves: curves.min(1))
 LAST = replace(
-    _BIAS,
+    BIAS,
     title="last",
     reduce=lambda curves: curves[:, -1],
     phrase="mean ρ̂ in the last epoch",
 )
 RISE = replace(
-    _BIAS,
+    BIAS,
     title="last − lowest",
     reduce=lambda curves: curves[:, -1] - curves.min(1),
     phrase="the rise of mean ρ̂ from its lowest to its last epoch",
@@ -141,22 +147,6 @@ def falls_with_softmax(runs: Runs, task: Task) -> list[Finding]:
     """Find whether mean ρ̂ of softmax is lower in the last epoch than in the first."""
     values = {score.title: score.of(runs, task, SOFTMAX) for score in (LAST, FIRST)}
     return [compare("mean ρ̂ of softmax", values, ("last", "first"), -1, 3)]
-
-
-def bias_chart(runs: Runs) -> list[Chart]:
-    """Draw mean ρ̂ of training samples by epoch."""
-    (task,) = runs.tasks
-    curves = {method: runs.arrays(task, method, "mean_bias") for method in runs.methods(task)}
-    classes = int(runs.runs(task, SOFTMAX)[0][0].numbers["classes"])
-    chart = by_epoch(
-        runs,
-        curves,
-        "mean-bias",
-        "Mean ρ̂ of training samples by epoch",
-        "mean ρ̂ (nats)",
-        note=f"Uniform logits have {np.log(classes - 1):.2f}.",
-    )
-    return [chart]
 
 
 _CURVES = (SOFTMAX, SMOOTHED[2], OURS)
@@ -175,12 +165,12 @@ FIGURE_3 = Row(
     ),
     tables=(
         MethodTable(
-            "Mean ρ̂ of training samples",
+            BIAS.title,
             (FIRST, LOWEST, LAST, RISE),
             note="The paper has curves only. Differences are against plain softmax.",
         ),
     ),
-    charts=(bias_chart,),
+    charts=(ByEpoch(BIAS, "mean-bias", note="With K classes uniform logits have log(K − 1)."),),
     deviations=ABLATION,
     baseline=SOFTMAX.name,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class Runs:
         """Return the methods that the experiment wants of a task."""
         (found,) = (methods for own, methods in self.grid if own.name == task.name)
         return found
+
+    def present(self, task: Task, methods: Iterable[Method]) -> list[Method]:
+        """Return those of some methods that a task has: small scales have fewer."""
+        return [method for method in methods if self.has(task, [method.name])]
 
     def has(self, task: Task, names: Iterable[str]) -> bool:
         """Return whether a task has all methods of some names."""
@@ -130,7 +134,9 @@ class Score:
         path: to the number in a result, such as ``("final", "ece")``.
         over: path to the number that it is divided by, if it is.
         array: name of the array, for a score that follows from one.
-        reduce: from a list or array, (seeds, ...), to one number per seed.
+        reduce: from a list or array, (seeds, ...), to one number per seed, or to a curve of one
+            number per epoch.
+        first_epoch: of a curve.
         unit: of the values.
         digits: after the point.
         better: ``"higher"``, ``"lower"`` or nothing.
@@ -144,6 +150,7 @@ class Score:
     over: tuple[str, ...] = ()
     array: str = ""
     reduce: Callable[[Floats], Floats] | None = None
+    first_epoch: int = 1
     unit: str = "%"
     digits: int = 2
     better: str = "higher"
@@ -189,3 +196,38 @@ ECE = Score("ECE", ("final", "ece"), unit="", digits=3, better="lower", factor=1
 MCE = Score("MCE", ("final", "mce"), unit="", digits=3, better="lower", factor=1.0)
 NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower", factor=1.0)
 CONFIDENCE = Score("Mean confidence", ("final", "mean_confidence"), better="")
+ACCURACY_CURVE = Score("Test accuracy", array="accuracy", phrase="accuracy in %")
+
+# --- curves: scores by epoch
+
+
+def epoch_at(epochs: int, share: float) -> int:
+    """Return the epoch after a share of all epochs, the first at least.
+
+    Example:
+        >>> epoch_at(100, 0.05), epoch_at(8, 0.05)
+        (5, 1)
+    """
+    return max(1, int(share * epochs))
+
+
+def after_epoch(curve: Score, epoch: int) -> Score:
+    """Return the score of a curve after an epoch; 0 is before training."""
+    title = f"after {epoch} epoch{'s' * (epoch > 1)}" if epoch else "before training"
+    return _picked(curve, title, lambda _: epoch)
+
+
+def after_share(curve: Score, share: float) -> Score:
+    """Return the score of a curve after a share of its epochs."""
+    title = "after the last epoch" if share == 1 else f"after {share:.0%} of the epochs"
+    return _picked(curve, title, lambda epochs: epoch_at(epochs, share))
+
+
+def _picked(curve: Score, title: str, epoch: Callable[[int], int]) -> Score:
+    first = curve.first_epoch
+
+    def reduce(found: Floats) -> Floats:
+        curves = curve.reduce(found) if curve.reduce else found
+        return curves[:, epoch(curves.shape[1] + first - 1) - first]
+
+    return replace(curve, title=title, reduce=reduce, phrase=f"{curve.phrase} {title}")

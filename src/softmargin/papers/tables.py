@@ -11,7 +11,7 @@ from softmargin.papers.findings import Floats, against
 from softmargin.papers.grid import Method, Task
 from softmargin.papers.outcome import Entry, ResultTable
 from softmargin.papers.printed import Printed, printed
-from softmargin.papers.runs import Key, Runs, Score
+from softmargin.papers.runs import Key, Runs, Score, after_epoch, epoch_at
 from softmargin.papers.statistics import holm
 
 Values = Mapping[Key, Floats]
@@ -75,7 +75,8 @@ class MethodTable:
         paper: name of the printed table, or nothing.
         transposed: whether scores are rows.
         note: under the table.
-        task: name of the task, by default the only one that something is claimed of.
+        serves: name of the task that is served by the one that is shown; by default it is the
+            only one that serves none.
     """
 
     title: str
@@ -84,13 +85,11 @@ class MethodTable:
     paper: str = ""
     transposed: bool = False
     note: str = ""
-    task: str = ""
+    serves: str = ""
 
     def __call__(self, runs: Runs) -> list[ResultTable]:
         """Return the table."""
-        (task,) = (
-            (each for each in runs.tasks if each.name == self.task) if self.task else runs.judged
-        )
+        (task,) = (each for each in runs.tasks if each.serves == self.serves)
         values = method_values(runs, task, self.scores, self.methods)
         if self.transposed:
             values = {(title, name): own for (name, title), own in values.items()}
@@ -105,6 +104,28 @@ class MethodTable:
             note=self.note,
         )
         return [found]
+
+
+@dataclass(frozen=True)
+class EpochTable:
+    """A curve of one task by method, after some epochs: the first, and shares of all epochs."""
+
+    title: str
+    curve: Score
+    shares: tuple[float, ...]
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        epochs = some_epochs(runs, self.curve, self.shares)
+        scores = [after_epoch(self.curve, epoch) for epoch in epochs]
+        return MethodTable(self.title, scores, note=self.note)(runs)
+
+
+def some_epochs(runs: Runs, curve: Score, shares: Sequence[float]) -> list[int]:
+    """Return the first epoch of a curve, and those after shares of all epochs, each once."""
+    epochs = int(runs.judged[0].training["epochs"])
+    return sorted({curve.first_epoch, *(epoch_at(epochs, share) for share in shares)})
 
 
 @dataclass(frozen=True)
@@ -148,11 +169,10 @@ def method_values(
     runs: Runs, task: Task, scores: Sequence[Score], methods: Sequence[Method] = ()
 ) -> dict[Key, Floats]:
     """Return scores of a task by method and title, of the methods that were trained."""
-    there = [each for each in methods or runs.methods(task) if runs.has(task, [each.name])]
     return {
         (method.name, score.title): score.of(runs, task, method)
         for score in scores
-        for method in there
+        for method in runs.present(task, methods or runs.methods(task))
     }
 
 
