@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 import torch
 from smoke_runs import conclude_all, run_all
+from softmargin.papers.images.ag_angles import mean_angles
+from softmargin.papers.images.measures import scaled, scores, shifted
+from softmargin.papers.images.prepare import as_trained, load_part, taken
+from softmargin.papers.images.tasks import shrunk
+from softmargin.papers.images.training import training_config
 
 from softmargin import data
 from softmargin.calibration import calibration_metrics
@@ -18,11 +23,6 @@ from softmargin.papers.images import (
     train_one,
 )
 from softmargin.papers.images import methods as m
-from softmargin.papers.images.ag_angles import mean_angles
-from softmargin.papers.images.measures import scaled, scores, shifted
-from softmargin.papers.images.prepare import as_trained, load_part, taken
-from softmargin.papers.images.tasks import shrunk
-from softmargin.papers.images.training import training_config
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.store import CellStore
 from softmargin.papers.write import read_result, write_result

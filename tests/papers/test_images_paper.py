@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from softmargin.papers.images.training import training_config
 from torch.utils.flop_counter import FlopCounterMode
 
 from softmargin.models import build
@@ -16,7 +17,6 @@ from softmargin.papers.images import (
     recipes,
 )
 from softmargin.papers.images import methods as m
-from softmargin.papers.images.training import training_config
 from softmargin.papers.plan import GIGA_OPERATIONS, SHAPES, gpu_seconds, planned, tried_out
 from softmargin.papers.printed import printed
 from softmargin.training import TrainingConfig

@@ -5,6 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from softmargin.papers.images.findings import lies, verdict
+from softmargin.papers.images.runs import ACCURACY, Runs, score_table
+from softmargin.papers.images.tasks import Plan, Task, each
 
 from softmargin.papers.core import Result, Scope
 from softmargin.papers.images import (
@@ -13,9 +16,6 @@ from softmargin.papers.images import (
     lm_ablation,
 )
 from softmargin.papers.images import methods as m
-from softmargin.papers.images.findings import lies, verdict
-from softmargin.papers.images.runs import ACCURACY, Runs, score_table
-from softmargin.papers.images.tasks import Plan, Task, each
 from softmargin.papers.outcome import VERDICTS
 
 BY_ID = {experiment.id: experiment for experiment in EXPERIMENTS}

@@ -17,8 +17,8 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import configured, cross_validate, train_angles
 from softmargin.papers.iris import gaps, gradients, inside
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.tables import EXPERIMENTS as OF_TABLES
-from softmargin.papers.tables import PAPER_METHODS, TRAINING
+from softmargin.papers.tabular import EXPERIMENTS as OF_TABLES
+from softmargin.papers.tabular import PAPER_METHODS, TRAINING
 from softmargin.training.ensemble import Fold, train_together
 
 EXPERIMENTS = OF_TABLES[1:]

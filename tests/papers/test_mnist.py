@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 import torch
 from smoke_runs import conclude_all, run_all
-
-from softmargin import data
-from softmargin.papers.core import Result
-from softmargin.papers.findings import Finding, banded, verdict
 from softmargin.papers.mnist import (
     EXPERIMENTS,
     cells,
@@ -23,6 +19,10 @@ from softmargin.papers.mnist import (
 from softmargin.papers.mnist.findings import step
 from softmargin.papers.mnist.seeds import compared_entries
 from softmargin.papers.mnist.training import training_config
+
+from softmargin import data
+from softmargin.papers.core import Result
+from softmargin.papers.findings import Finding, banded, verdict
 from softmargin.papers.outcome import VERDICTS, Outcome
 from softmargin.papers.statistics import summary
 from softmargin.papers.store import CellStore

@@ -26,7 +26,7 @@ from softmargin.papers.cross_validation import (
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.printed import printed, printed_means
 from softmargin.papers.statistics import holm
-from softmargin.papers.tables import EXPERIMENTS, METHODS, PAPER_METHODS, TRAINING, UCI_TABLES
+from softmargin.papers.tabular import EXPERIMENTS, METHODS, PAPER_METHODS, TRAINING, UCI_TABLES
 from softmargin.papers.uci import Scores, signs
 from softmargin.training.ensemble import train_together
 from softmargin.training.ensemble.members import make_parts

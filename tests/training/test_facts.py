@@ -10,7 +10,7 @@ import torch
 from softmargin import data, models
 from softmargin.data import Dataset, Provenance, Split
 from softmargin.data.registry import ENTRIES
-from softmargin.papers.images.prepare import load_part
+from softmargin.papers.images import load_part
 from softmargin.training import RunFolder, TrainingConfig
 from softmargin.training.trainer import Trainer
 

@@ -20,7 +20,7 @@ from softmargin._table import markdown_table
 from softmargin.data.sampling import stratified_folds
 from softmargin.papers.cross_validation import configured, folds_of, read_table
 from softmargin.papers.statistics import average_ranks
-from softmargin.papers.tables import METHODS, UCI_TABLES, UciTable, training
+from softmargin.papers.tabular import METHODS, UCI_TABLES, UciTable, training
 from softmargin.training.ensemble import Fold, train_together
 
 RUNS = 10

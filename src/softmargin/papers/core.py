@@ -128,9 +128,9 @@ once it is finished.
 
 WORK = {
     "nothing": "softmargin.papers.core:nothing",
-    "mnist": "softmargin.papers.mnist:train_seed",
-    "train": "softmargin.papers.images:train_one",
-    "together": "softmargin.papers.images:train_many",
+    "mnist": "softmargin.papers.train:train_mnist",
+    "train": "softmargin.papers.train:train_one",
+    "together": "softmargin.papers.train:train_many",
     "table": "softmargin.papers.cross_validation:cross_validate",
     "depths": "softmargin.papers.cross_validation:cross_validate",
     "angles": "softmargin.papers.cross_validation:train_angles",
@@ -160,7 +160,7 @@ def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Resu
 
 # --- all experiments
 
-MODULES = ("theory", "mnist", "images", "tables")  # each has a tuple EXPERIMENTS
+MODULES = ("theory", "gd", "lm", "ag", "beyond", "tabular")  # each has a tuple EXPERIMENTS
 
 
 def experiments() -> dict[str, Experiment]:

@@ -21,7 +21,7 @@ from softmargin.papers.core import Array, Cell, Progress, Result
 from softmargin.papers.findings import Floats
 from softmargin.papers.outcome import Entry, rounded
 from softmargin.papers.statistics import Comparison, corrected_resampled_t_test, holm
-from softmargin.papers.tables import Method
+from softmargin.papers.tabular import Method
 from softmargin.training import TrainingConfig
 from softmargin.training.ensemble import EnsembleResult, Fold, train_together
 

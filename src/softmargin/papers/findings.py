@@ -1,19 +1,99 @@
-"""What all experiments conclude from values over seeds: findings, verdicts and bands."""
+"""What experiments conclude from values over seeds: three kinds of finding, one rule.
+
+A finding is declared as :class:`Compare` (one method above or below another), :class:`Monotone`
+(along a list of methods) or :class:`Best` (of all methods), and judged on the runs of every task.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softmargin.charts import Series
-from softmargin.papers.outcome import Entry, Finding, Verdict
-from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, summary
+from softmargin.papers.outcome import Finding, Verdict
+from softmargin.papers.statistics import Comparison, paired_bootstrap
+
+if TYPE_CHECKING:
+    from softmargin.papers.grid import Task
+    from softmargin.papers.runs import Runs, Score
 
 Floats = NDArray[np.float64]
-BAND = "lines are means over seeds, bands 95 % intervals of the mean (Student's t)"
+Rule = Callable[["Runs", "Task"], Sequence[Finding]]
+"""What is judged of every task: one of the three kinds, or a function for what none of them says"""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A method lies above (sign 1) or below (-1) another beyond the spread over seeds.
+
+    Attributes:
+        score: by which score.
+        method: the one that is claimed to be above or below.
+        sign: 1 or -1.
+        other: the method that it is compared with, by default the experiment's baseline.
+        data: the data sets that it is claimed of, by default all.
+    """
+
+    score: Score
+    method: str
+    sign: int
+    other: str = ""
+    data: tuple[str, ...] = ()
+
+    def __call__(self, runs: Runs, task: Task) -> list[Finding]:
+        """Judge it; nothing is found on other data, or where a method was not trained."""
+        names = self.method, self.other or runs.baseline
+        if not runs.has(task, names) or (self.data and task.data not in self.data):
+            return []
+        values = {name: self.score.of(runs, task, name) for name in names}
+        return [compare(self.score.on(task), values, names, self.sign, self.score.digits)]
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """The mean never moves against a direction (1 up, -1 down) from each method to the next.
+
+    Attributes:
+        score: of which score.
+        sign: 1 or -1.
+        methods: those that it moves along, by default all of the task; small scales have fewer.
+    """
+
+    score: Score
+    sign: int
+    methods: tuple[str, ...] = ()
+
+    def __call__(self, runs: Runs, task: Task) -> list[Finding]:
+        """Judge it."""
+        order = self.methods or tuple(method.name for method in runs.methods(task))
+        values = {name: self.score.of(runs, task, name) for name in order if runs.has(task, [name])}
+        return [monotone(self.score.on(task), values, self.sign, self.score.digits)]
+
+
+@dataclass(frozen=True)
+class Best:
+    """No other method has a higher mean (sign 1), or a lower one (-1)."""
+
+    score: Score
+    method: str
+    sign: int = 1
+
+    def __call__(self, runs: Runs, task: Task) -> list[Finding]:
+        """Judge it; a method that diverged is not the best."""
+        values = {each.name: self.score.of(runs, task, each) for each in runs.methods(task)}
+        means = {name: self.sign * float(own.mean()) for name, own in values.items()}
+        best = max(means, key=lambda name: np.nan_to_num(means[name], nan=-np.inf))
+        which, digits = "highest" if self.sign > 0 else "lowest", self.score.digits
+        text = f"{self.score.on(task)} is {which} for {best}, {shown(values[best], digits)}"
+        if best != self.method:
+            text += f" ({self.method} has {shown(values[self.method], digits)})"
+        return [Finding(text, best == self.method)]
+
+
+# --- the rule
 
 
 def verdict(scale: str, findings: Sequence[Finding], remark: str = "") -> Verdict:
@@ -40,6 +120,9 @@ RULE = (
 SMOKE = "Smoke scale shows that data, training and page work, and says nothing else."
 
 
+# --- values over seeds
+
+
 def compare(
     what: str, values: Mapping[str, Floats], names: tuple[str, str], sign: int, digits: int = 2
 ) -> Finding:
@@ -60,7 +143,7 @@ def monotone(what: str, values: Mapping[str, Floats], sign: int, digits: int) ->
     """Find whether means never move against a direction from each name to the next."""
     means = [float(own.mean()) for own in values.values()]
     listed = ", ".join(f"{mean:,.{digits}f}" for mean in means)
-    text = f"the mean {what} goes {listed} along {', '.join(values)}"
+    text = f"{what} goes {listed} on average along {', '.join(values)}"
     return Finding(text, bool((sign * np.diff(means) >= 0).all()))
 
 
@@ -82,27 +165,7 @@ def interval(comparison: Comparison, digits: int) -> str:
     return f"paired difference {comparison.difference:+,.{digits}f}, {low} to {high}"
 
 
-def adjusted(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries with p-values after Holm's correction over all of them."""
-    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
-    return [
-        replace(each, adjusted=None if each.comparison is None else float(value))
-        for each, value in zip(entries, holm(p), strict=True)
-    ]
-
-
 def shown(values: Floats, digits: int) -> str:
     """Return mean ± standard deviation over seeds."""
     spread = f" ± {values.std(ddof=1):,.{digits}f}" if len(values) > 1 else ""
     return f"{values.mean():,.{digits}f}{spread}"
-
-
-def banded(name: str, x: Sequence[float], curves: Floats, digits: int = 4) -> Series:
-    """Return the mean over seeds of curves (seeds, places), with its 95 % interval."""
-    found = [summary(values) for values in curves.T]
-    mean = [round(each.mean, digits) for each in found]
-    if len(curves) == 1:
-        return Series(name, list(x), mean)
-    low = [round(each.low, digits) for each in found if each.low is not None]
-    high = [round(each.high, digits) for each in found if each.high is not None]
-    return Series(name, list(x), mean, low, high)

@@ -31,19 +31,11 @@ UNSPLIT = 0.9  # the share trained on of data that come unsplit
 SUSTAINED = 10e12  # operations a second
 PASSES = 3  # one forward, two backward
 STEPS, BATCH = 2, 4
+CROPPED = (3, 224, 224)
 LARGE_BATCH = 2  # of pictures of 224 by 224; batch normalisation needs two
 SHOWN = 12  # allowed words in a sentence
 Wanted = Mapping[str, Sequence[str]]
 
-SHAPES: Mapping[str, tuple[int, int, int]] = {
-    "digits": (1, 8, 8),
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "svhn": (3, 32, 32),
-    "tiny_imagenet": (3, 64, 64),
-    "imagenet": (3, 224, 224),
-    "places365": (3, 224, 224),
-}
 GIGA_OPERATIONS: Mapping[tuple[str, int], float] = {
     ("resnet18", 32): 1.111,
     ("resnet34", 32): 2.319,
@@ -237,6 +229,11 @@ def is_for_gpu(cell: Cell) -> bool:
     return any(cell.config.get("model") == model for model, _ in GIGA_OPERATIONS)
 
 
+def shape_of(data: str) -> tuple[int, ...]:
+    """Return the shape of an image as a network sees it; pictures of any size are cropped."""
+    return entry_of(data).shape or CROPPED
+
+
 def gpu_seconds(data: str, model: str, epochs: int, share: float = 1.0) -> float:
     """Return about how long a GPU trains, by the rule of thumb above.
 
@@ -244,7 +241,7 @@ def gpu_seconds(data: str, model: str, epochs: int, share: float = 1.0) -> float
         >>> round(gpu_seconds("cifar10", "resnet18", 200) / 3600, 1)
         0.9
     """
-    forward = 1e9 * GIGA_OPERATIONS[model, SHAPES[data][1]]
+    forward = 1e9 * GIGA_OPERATIONS[model, shape_of(data)[1]]
     return PASSES * forward * entry_of(data).train * share * epochs / SUSTAINED
 
 
@@ -290,12 +287,12 @@ def _two_steps(config: str) -> tuple[int, tuple[float, ...]]:
     import torch
 
     from softmargin.models import parameter_count
-    from softmargin.papers.images.training import training_config
+    from softmargin.papers.train import training_config
     from softmargin.training import RunFolder
     from softmargin.training.trainer import Trainer
 
     recipe = training_config(json.loads(config))
-    batch = LARGE_BATCH if SHAPES[recipe.data][1] > 64 else BATCH
+    batch = LARGE_BATCH if shape_of(recipe.data)[1] > 64 else BATCH
     # a fraction of the images or of their labels needs more images than there are here
     tried = replace(recipe, batch=batch, epochs=1, fraction=None, pollute=0.0)
     images = _made_up(recipe.data, batch * STEPS)
@@ -320,7 +317,7 @@ def _made_up(name: str, count: int) -> Any:
 
     entry = entry_of(name)
     generator = torch.Generator().manual_seed(0)
-    x = torch.randint(0, 256, (count, *SHAPES[name]), generator=generator, dtype=torch.uint8)
+    x = torch.randint(0, 256, (count, *shape_of(name)), generator=generator, dtype=torch.uint8)
     split = Split(x, torch.arange(count) % entry.num_classes)
     classes = tuple(map(str, range(entry.num_classes)))
     source = Provenance("made up", "")

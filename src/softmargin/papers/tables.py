@@ -1,233 +1,239 @@
-"""ArcGrad's experiments on tables: Table I on 15 UCI sets, Figures 1 and 2 on Iris.
-
-What is trained, and the rows; :mod:`cross_validation` trains, :mod:`uci` and :mod:`iris` conclude.
-"""
+"""Tables of scores over seeds, beside the paper's numbers and compared with a baseline."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from softmargin.papers.core import Cell, Experiment, Scope, deferred
+import numpy as np
 
-Method = Mapping[str, Any]
-"""Options of a :class:`TrainingConfig` by their names, and ``"name"``."""
+from softmargin.papers.findings import Floats, against
+from softmargin.papers.grid import Method, Task
+from softmargin.papers.outcome import Entry, ResultTable
+from softmargin.papers.printed import Printed, printed
+from softmargin.papers.runs import Key, Runs, Score, after_epoch, epoch_at
+from softmargin.papers.statistics import holm
 
-SECONDS_PER_STEP = 12e-6  # of one model among many, on two cores
-# AG trains its softmax without a bias (eq. 4), which also gives all heads the same parameters
-_NO_BIAS = {"head_options": {"bias": False}}
-METHODS: tuple[Method, ...] = (
-    {"name": "Soft", **_NO_BIAS},
-    {"name": "Center", "center": 0.02, **_NO_BIAS},
-    {"name": "M-Soft", "loss": "soft_margin_softmax", "loss_options": {"margin": 0.5}, **_NO_BIAS},
-    {"name": "ArcFace", "head": "arcface", "head_options": {"scale": 20.0, "margin": 0.1}},
-    {"name": "AdaCos", "head": "adacos"},
-    {"name": "ArcGrad 30", "head": "arcgrad", "head_options": {"scale": 30.0}},
-    {"name": "ArcGrad 5", "head": "arcgrad", "head_options": {"scale": 5.0}},
-    {"name": "β = 5", "loss_options": {"beta": 5.0}, **_NO_BIAS},
-    {"name": "β = 0.1", "loss_options": {"beta": 0.1}, **_NO_BIAS},
-    {
-        "name": "LM, λ = 0.3",
-        "loss": "regularized_softmax",
-        "loss_options": {"lam": 0.3},
-        **_NO_BIAS,
-    },
+Values = Mapping[Key, Floats]
+"""What a table shows, by row and column: one value per seed."""
+Tabulate = Callable[[Runs], Sequence[ResultTable]]
+
+STANDS_BESIDE = (
+    "The paper's numbers are of its own networks on all images: compare directions, not values."
 )
-PAPER_METHODS = ("Soft", "Center", "M-Soft", "ArcFace", "AdaCos", "ArcGrad 30", "ArcGrad 5")
-FOLDS = {"smoke": 3, "desk": 10, "paper": 10}
-SEEDS = {"smoke": 2, "desk": 10, "paper": 10}
-DEPTHS = {"smoke": (1, 4), "desk": tuple(range(1, 11)), "paper": tuple(range(1, 11))}
-EPOCHS = {"smoke": (1, 2, 4), "desk": (1, 10, 100), "paper": (1, 10, 100)}
-SCALES = (1.0, 40.0)
-IRIS, BUNDLED_IRIS = "uci/iris", "iris"
-
-
-def training(width: int, lr: float, epochs: int, depth: int = 3) -> dict[str, Any]:
-    """Return what all models of a table share; layers are counted with the head."""
-    return {
-        "model": "mlp",
-        "model_options": {"width": width, "depth": depth},
-        "optimizer": "adam",
-        "lr": lr,
-        "batch": 32,
-        "epochs": epochs,
-    }
-
-
-TRAINING = training(width=32, lr=0.003, epochs=50)  # chosen in docs/choices.md
-SMOKE_TRAINING = training(width=16, lr=0.01, epochs=5)
 
 
 @dataclass(frozen=True)
-class UciTable:
-    """One of the 15 data sets of Table I.
+class ScoreTable:
+    """One score, tasks by methods, each compared with the baseline of its task.
 
     Attributes:
-        name: the paper's name of the data set.
-        data: its name in :mod:`softmargin.data`.
-        classes: number of classes.
-        rows: number of samples that the paper counts.
-        without: features that the paper's count of features leaves out.
+        score: which score.
+        paper: name of the printed table, or nothing.
+        printed_as: which score of that table, where it has several.
+        scaled: whether the scaled baseline stands beside the methods. Tasks that only serve to
+            fit the scaling are no rows then.
+        transposed: whether methods are rows, since there are many of them.
+        note: under the table.
     """
 
-    name: str
-    data: str
-    classes: int
-    rows: int
-    without: tuple[str, ...] = ()
+    score: Score
+    paper: str = ""
+    printed_as: str = ""
+    scaled: bool = False
+    transposed: bool = False
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        values = score_values(runs, self.score, self.scaled)
+        if self.transposed:
+            turned = {(method, task): own for (task, method), own in values.items()}
+            return [compared(runs, self.score, turned, by_column(runs), note=self.note)]
+        numbers = printed(self.paper, self.printed_as) if self.paper else {}
+        paper = {task.name: numbers.get(task.paper_row, {}) for task in runs.tasks}
+        return [compared(runs, self.score, values, by_row(runs), paper, note=self.note)]
 
 
-UCI_TABLES = (
-    UciTable("PimaIndiansDiabetes", "uci/pima_indians_diabetes", 2, 392),
-    UciTable("Hayes-Roth", "uci/hayes_roth", 3, 160, without=("hobby",)),
-    UciTable("UserKnowledgeModeling", "uci/user_knowledge_modeling", 4, 403),
-    UciTable("BreastCancerWisconsin", "uci/breast_cancer_wisconsin_prognostic", 2, 194),
-    UciTable("WholesaleCustomers", "uci/wholesale_customers", 2, 440),
-    UciTable("TeachingAssistantEvaluation", "uci/teaching_assistant_evaluation", 3, 151),
-    UciTable("BanknoteAuthentication", "uci/banknote_authentication", 2, 1372),
-    UciTable("CongressionalVotingRecords", "uci/congressional_voting_records", 2, 232),
-    UciTable("WebsitePhishing", "uci/website_phishing", 3, 1353),
-    UciTable("Haberman", "uci/haberman", 2, 306),
-    UciTable("Iris", "uci/iris", 3, 150),
-    UciTable("BreastTissue", "uci/breast_tissue", 6, 106),
-    UciTable("VertebralColumn", "uci/vertebral_column", 3, 310),
-    UciTable("ForestTypeMapping", "uci/forest_type_mapping", 4, 523),
-    UciTable("BalanceScale", "uci/balance_scale", 3, 625),
-)
-
-
-def uci_cells(scope: Scope) -> list[Cell]:
-    """Return one cell per table; at the smoke scale, Iris as scikit-learn brings it."""
-    if scope.scale == "smoke":
-        (iris,) = (table for table in UCI_TABLES if table.data == IRIS)
-        return [_cell(scope, "table", iris, iris.name, SMOKE_TRAINING, METHODS)]
-    return [_cell(scope, "table", each, each.name, TRAINING, METHODS) for each in UCI_TABLES]
-
-
-def depth_cells(scope: Scope) -> list[Cell]:
-    """Return one cell per number of layers."""
-    (iris,) = (table for table in UCI_TABLES if table.data == IRIS)
-    methods = [method for method in METHODS if method["name"] in PAPER_METHODS]
-    base = SMOKE_TRAINING if scope.scale == "smoke" else TRAINING
-    found = []
-    for depth in DEPTHS[scope.scale]:
-        shared = {**base, "model_options": {**base["model_options"], "depth": depth}}
-        found.append(_cell(scope, "depths", iris, f"Iris, depth {depth}", shared, methods))
-    return found
-
-
-def _cell(
-    scope: Scope,
-    work: str,
-    table: UciTable,
-    label: str,
-    shared: Mapping[str, Any],
-    methods: Sequence[Method],
-) -> Cell:
-    """Return a cell in which methods are cross-validated on a table."""
-    bundled = scope.scale == "smoke"
-    runs, folds = list(scope.seeds), FOLDS[scope.scale]
-    config = {
-        "data": BUNDLED_IRIS if bundled else table.data,
-        "without": list(table.without),
-        "runs": runs,
-        "folds": folds,
-        "methods": [dict(method) for method in methods],
-        "training": dict(shared),
+def score_values(runs: Runs, score: Score, scaled: bool = False) -> dict[Key, Floats]:
+    """Return a score by task and method, with the scaled baseline if asked for."""
+    return {
+        (task.name, method.name): score.of(runs, task, method)
+        for task in (runs.judged if scaled else runs.tasks)
+        for method in (*runs.methods(task), *(runs.scalings if scaled else ()))
     }
-    steps = math.ceil(table.rows * (1 - 1 / folds) / shared["batch"]) * shared["epochs"]
-    layers = shared["model_options"]["depth"] / 3
-    seconds = 1 + SECONDS_PER_STEP * steps * len(runs) * folds * len(methods) * layers
-    return Cell(work, config, label, seconds, () if bundled else (table.data,))
 
 
-def angle_cells(scope: Scope) -> list[Cell]:
-    """Return the one cell of Figure 1: a few dozen models."""
-    smoke = scope.scale == "smoke"
-    epochs = list(EPOCHS[scope.scale])
-    config = {
-        "data": BUNDLED_IRIS if smoke else IRIS,
-        "scales": list(SCALES),
-        "seeds": list(scope.seeds),
-        "epochs": epochs,
-        "training": {
-            **(training(width=16, lr=0.01, epochs=1) if smoke else TRAINING),
-            "precision": "64",
-        },
+@dataclass(frozen=True)
+class MethodTable:
+    """Scores of one task by method: methods are rows, scores columns, unless it is transposed.
+
+    Attributes:
+        title: of the table.
+        scores: unit, digits and direction are those of the first.
+        methods: by default all; small scales have fewer.
+        paper: name of the printed table, or nothing.
+        transposed: whether scores are rows.
+        note: under the table.
+        serves: name of the task that is served by the one that is shown; by default it is the
+            only one that serves none.
+    """
+
+    title: str
+    scores: Sequence[Score]
+    methods: tuple[Method, ...] = ()
+    paper: str = ""
+    transposed: bool = False
+    note: str = ""
+    serves: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        (task,) = (each for each in runs.tasks if each.serves == self.serves)
+        values = method_values(runs, task, self.scores, self.methods)
+        if self.transposed:
+            values = {(title, name): own for (name, title), own in values.items()}
+        found = compared(
+            runs,
+            self.scores[0],
+            values,
+            by_row(runs) if self.transposed else by_column(runs),
+            _beside(runs, self.paper),
+            title=self.title,
+            row_heading="" if self.transposed else "trained with",
+            note=self.note,
+        )
+        return [found]
+
+
+@dataclass(frozen=True)
+class EpochTable:
+    """A curve of one task by method, after some epochs: the first, and shares of all epochs."""
+
+    title: str
+    curve: Score
+    shares: tuple[float, ...]
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        epochs = some_epochs(runs, self.curve, self.shares)
+        scores = [after_epoch(self.curve, epoch) for epoch in epochs]
+        return MethodTable(self.title, scores, note=self.note)(runs)
+
+
+def some_epochs(runs: Runs, curve: Score, shares: Sequence[float]) -> list[int]:
+    """Return the first epoch of a curve, and those after shares of all epochs, each once."""
+    epochs = int(runs.judged[0].training["epochs"])
+    return sorted({curve.first_epoch, *(epoch_at(epochs, share) for share in shares)})
+
+
+@dataclass(frozen=True)
+class AmountTable:
+    """A score of one task by what methods are trained under: bases by condition.
+
+    Attributes:
+        score: which score.
+        paper: name of the printed table, or nothing.
+        plain: the column of the baseline in every row; by default the baseline is a row itself.
+        plain_paper: where the paper prints the baseline: table, row and column.
+        note: under the table.
+    """
+
+    score: Score
+    paper: str = ""
+    plain: str = ""
+    plain_paper: tuple[str, str, str] | None = None
+    note: str = ""
+
+    def __call__(self, runs: Runs) -> list[ResultTable]:
+        """Return the table."""
+        (task,) = runs.judged
+        values: dict[Key, Floats] = {}
+        for base in runs.by_amount(self.score, task):
+            if self.plain:
+                values[base, self.plain] = self.score.of(runs, task, runs.baseline)
+            for method in runs.methods(task):
+                if method.base == base:
+                    values[base, method.condition] = self.score.of(runs, task, method)
+        baseline = (lambda key: (key[0], self.plain)) if self.plain else by_column(runs)
+        paper = _beside(runs, self.paper)
+        if self.plain_paper is not None and paper:
+            table, row, column = self.plain_paper
+            plain = {self.plain: printed(table)[row][column]}
+            paper = {base: {**plain, **numbers} for base, numbers in paper.items()}
+        return [compared(runs, self.score, values, baseline, paper, note=self.note)]
+
+
+def method_values(
+    runs: Runs, task: Task, scores: Sequence[Score], methods: Sequence[Method] = ()
+) -> dict[Key, Floats]:
+    """Return scores of a task by method and title, of the methods that were trained."""
+    return {
+        (method.name, score.title): score.of(runs, task, method)
+        for score in scores
+        for method in runs.present(task, methods or runs.methods(task))
     }
-    models = len(SCALES) * len(scope.seeds)
-    seconds = 1 + 10 * SECONDS_PER_STEP * 5 * sum(epochs) * models  # few models share a step
-    return [Cell("angles", config, f"Iris, {models} models", seconds, () if smoke else (IRIS,))]
 
 
-EXPERIMENTS = (
-    Experiment(
-        id="ag-tab1",
-        title="Accuracy on 15 UCI tables by repeated cross-validation",
-        paper="AG",
-        where="Table I",
-        claim=(
-            "Of seven methods on 15 small tables, ArcGrad with s = 5 has the highest average "
-            "accuracy and is the best on the largest number of tables."
-        ),
-        cells=uci_cells,
-        conclude=deferred("softmargin.papers.uci:conclude"),
-        seeds=SEEDS,
-        deviations={
-            "smoke": "Iris alone, 2 runs of 3 folds, 5 epochs: only proves that the path works.",
-            "desk": (
-                "The paper's size. Width, optimiser, learning rate, batch and epochs are not in "
-                "the paper: they were chosen once on validation rows by plain softmax, the same "
-                "for all methods and tables (docs/choices.md). Parameters of ArcFace, Center and "
-                "M-Soft are those the paper gives for CIFAR."
-            ),
-            "paper": "As desk.",
-        },
-    ),
-    Experiment(
-        id="ag-fig1",
-        title="Angles and their gradients in three phases of training on Iris",
-        paper="AG",
-        where="Figure 1",
-        claim=(
-            "The scale alone sets a margin between angles, about 84° for s = 1 and 2° for s = 40: "
-            "samples with a smaller gap get a large gradient, until hardly any are left there."
-        ),
-        cells=angle_cells,
-        conclude=deferred("softmargin.papers.iris:conclude_angles"),
-        seeds=SEEDS,
-        deviations={
-            "smoke": "Iris as scikit-learn brings it, 1, 2 and 4 epochs: only proves the path.",
-            "desk": (
-                "The paper gives neither the network nor which moments its three phases are. "
-                "Here: the network of ag-tab1, trained on all rows, after 1, 10 and 100 epochs, "
-                "and several seeds instead of one picture."
-            ),
-            "paper": "As desk.",
-        },
-    ),
-    Experiment(
-        id="ag-fig2",
-        title="Accuracy by number of layers on Iris",
-        paper="AG",
-        where="Figure 2",
-        claim=(
-            "Of all methods ArcGrad loses the least accuracy as layers are added; at 10 layers "
-            "Soft, ArcFace and AdaCos are at about 33 %, which is guessing."
-        ),
-        cells=depth_cells,
-        conclude=deferred("softmargin.papers.iris:conclude_depths"),
-        seeds=SEEDS,
-        deviations={
-            "smoke": "Iris as scikit-learn brings it, depths 1 and 4, 2 runs of 3 folds, 5 epochs.",
-            "desk": (
-                "The paper's size. Its figure has numbers only in words for 10 layers, and does "
-                "not say which s its ArcGrad has: both of Table I are shown. Width, optimiser "
-                "and epochs are those of ag-tab1 (docs/choices.md)."
-            ),
-            "paper": "As desk.",
-        },
-    ),
-)
+def _beside(runs: Runs, name: str) -> Printed:
+    """Return a printed table; on other data there is nothing to set beside ours."""
+    return printed(name) if name and runs.scope.scale != "smoke" else {}
+
+
+def by_row(runs: Runs) -> Callable[[Key], Key]:
+    """Return where the baseline of an entry stands if methods are columns."""
+    return lambda key: (key[0], runs.baseline)
+
+
+def by_column(runs: Runs) -> Callable[[Key], Key]:
+    """Return where the baseline of an entry stands if methods are rows."""
+    return lambda key: (runs.baseline, key[1])
+
+
+def compared(
+    runs: Runs,
+    score: Score,
+    values: Values,
+    baseline: Callable[[Key], Key],
+    paper: Printed | None = None,
+    *,
+    title: str = "",
+    row_heading: str = "",
+    note: str = "",
+) -> ResultTable:
+    """Return a table of values by (row, column), each compared with its baseline.
+
+    What is not finite for every seed has no entry. Holm's correction is over the table.
+    """
+    entries = []
+    paper = paper or {}
+    for key, own in values.items():
+        if not np.isfinite(own).all():
+            continue
+        base = baseline(key)
+        found = None if base == key else against(own, values.get(base, own[:0]))
+        beside = paper.get(key[0], {}).get(key[1])
+        mean, sd = beside if isinstance(beside, tuple) else (beside, None)
+        known = None if found is None else base
+        entries.append(Entry(*key, own.tolist(), mean, sd, found, baseline=known))
+    stand_ins = any(task.is_stand_in for task in runs.tasks)
+    told = STANDS_BESIDE if stand_ins and any(paper.values()) else ""
+    return ResultTable(
+        title or score.title,
+        score.unit,
+        adjusted(entries),
+        score.digits,
+        row_heading,
+        score.better,
+        " ".join(part for part in (f"{runs.note}: mean ± sd.", told, note) if part),
+    )
+
+
+def adjusted(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with p-values after Holm's correction over all of them."""
+    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
+    return [
+        replace(each, adjusted=None if each.comparison is None else float(value))
+        for each, value in zip(entries, holm(p), strict=True)
+    ]

@@ -28,7 +28,7 @@ from softmargin.papers.statistics import (
     friedman,
     wins,
 )
-from softmargin.papers.tables import METHODS, PAPER_METHODS, UCI_TABLES
+from softmargin.papers.tabular import METHODS, PAPER_METHODS, UCI_TABLES
 
 LEVEL = 0.05
 CLAIMED = "ArcGrad 5"

@@ -22,12 +22,19 @@ from torch import Tensor, nn
 from softmargin.calibration import calibration_metrics
 from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling, VectorScaling
 from softmargin.data import Dataset, Split
-from softmargin.diagnostics import angle_histogram, angle_statistics, intra_class_angles
+from softmargin.diagnostics import (
+    angle_histogram,
+    angle_statistics,
+    confidence_histogram,
+    feature_spread,
+    intra_class_angles,
+)
 from softmargin.models import Classifier, parameter_count
 from softmargin.papers.core import Result
-from softmargin.papers.images.prepare import Images, as_trained
+from softmargin.papers.images import Images, as_trained
 from softmargin.training import TrainingConfig
 from softmargin.training.batches import Batches, statistics
+from softmargin.training.ensemble import EnsembleResult
 
 SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
 ANGLES = ("wc_intra", "w_inter", "c_inter")
@@ -35,6 +42,8 @@ BINS = 45  # of four degrees
 MOST_STORED = 20_000_000  # values; ImageNet's logits are scored and not kept
 MOST_MEASURED = 200_000  # training images to pass once more
 MOST_ANGLES = 2000
+TRACES = 20  # of MNIST
+SHOWN_PER_CLASS = 100
 RIDGE = 0.01  # vector scaling has two numbers per class and few images to fit them on
 
 
@@ -161,3 +170,106 @@ def _transposed(rows: Sequence[Any]) -> Any:
     if isinstance(rows[0], Mapping):
         return {name: _transposed([row[name] for row in rows]) for name in rows[0]}
     return list(rows)
+
+
+# --- of MNIST, whose training is recorded
+
+
+def final_scores(trained: EnsembleResult) -> Result:
+    """Return scores of the test set after the last epoch, and the logits behind them.
+
+    Arrays: ``test_logits`` (variants, samples, classes) in float16.
+    """
+    found: dict[str, list[float]] = {"accuracy": [], "nll": [], "ece": [], "mce": []}
+    kept = []
+    for number in range(len(trained)):
+        logits, y = trained.predictions(number)
+        metrics = calibration_metrics(logits, y, from_logits=True, classwise=False)
+        for name, values in found.items():
+            values.append(float(getattr(metrics, name)))
+        kept.append(logits.half())
+    return Result({"final": found}, {"test_logits": torch.stack(kept).numpy()})
+
+
+def confidences(trained: EnsembleResult, dataset: Dataset, baseline: int) -> Result:
+    """Return how confidence is spread over training samples, and how it grew.
+
+    Arrays: ``groups`` (variants, epochs, 5), mean confidence from hard to easy; ``mean_bias``
+    (variants, epochs), the mean ρ̂; ``histograms`` (variants, epochs, 5), GD Table 1's counts as
+    met in every epoch; ``traces`` (variants, epochs, samples) of the training samples numbered
+    ``traced``, which are chosen by the variant in the place of the baseline.
+    """
+    right, final = final_confidence(trained, dataset)
+    traced = evenly_ranked(final[baseline], TRACES)
+    groups: dict[int, Tensor] = {}  # of a recorder, which has several variants
+    arrays: dict[str, list[Tensor]] = {"groups": [], "mean_bias": [], "traces": []}
+    met, histograms = [], []
+    for number in range(len(trained)):
+        recorder, place = trained.recorder(number)
+        if id(recorder) not in groups:
+            groups[id(recorder)] = recorder.groups().curves
+        arrays["groups"].append(groups[id(recorder)][place])
+        arrays["mean_bias"].append(recorder.mean_bias[place])
+        arrays["traces"].append(recorder.traces(traced)[place])
+        met.append(recorder.histogram()[place].tolist())
+        every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
+        histograms.append(torch.stack(every))
+    numbers = {
+        "histogram": confidence_histogram(final).tolist(),
+        "trained_histogram": met,
+        "train_accuracy": right.tolist(),
+    }
+    stacked = {name: torch.stack(each).float().numpy() for name, each in arrays.items()}
+    counts = torch.stack(histograms).int().numpy()
+    return Result(numbers, {**stacked, "histograms": counts, "traced": traced.numpy()})
+
+
+def features(trained: EnsembleResult, dataset: Dataset) -> Result:
+    """Return how the test set's features lie, and those of a sample of every class.
+
+    Numbers: ``spread``, lists with one value per variant: ``median`` and ``rms`` distance to the
+    own class's centre, ``between`` the centres. Arrays: ``features`` (variants, samples, 2) and
+    ``labels`` of the first samples of every class; ``weights`` (variants, classes, 2).
+    """
+    y = dataset.test.y
+    shown = torch.cat([(y == k).nonzero()[:SHOWN_PER_CLASS, 0] for k in range(dataset.num_classes)])
+    found: dict[str, list[float]] = {"median": [], "rms": [], "between": []}
+    kept, weights = [], []
+    classifiers = [trained.classifier(number) for number in range(len(trained))]
+    given = [outputs(each.features, dataset.test, dataset) for each in classifiers]
+    for classifier, x in zip(classifiers, given, strict=True):
+        spread = feature_spread(x, y)
+        found["median"].append(float((x.double() - spread.centres[y]).norm(dim=1).median()))
+        found["rms"].append(spread.within)
+        found["between"].append(spread.between)
+        kept.append(x[shown])
+        weights.append(classifier.head.weight.detach())
+    arrays = {"features": torch.stack(kept), "labels": y[shown], "weights": torch.stack(weights)}
+    return Result({"spread": found}, {name: each.numpy() for name, each in arrays.items()})
+
+
+def final_confidence(trained: EnsembleResult, dataset: Dataset) -> tuple[Tensor, Tensor]:
+    """Return accuracy (V,) and float64 confidences (V, N) on the training set, final weights."""
+    y = dataset.train.y
+    right, sure = [], []
+    for number in range(len(trained)):
+        logits = outputs(trained.classifier(number), dataset.train, dataset)
+        right.append((logits.argmax(1) == y).double().mean())
+        sure.append(logits.double().softmax(1).gather(1, y[:, None])[:, 0])
+    return torch.stack(right), torch.stack(sure)
+
+
+def evenly_ranked(values: Tensor, count: int) -> Tensor:
+    """Return ``count`` sample numbers: half of them from the lowest fifth, half from the rest.
+
+    They have evenly spaced ranks in either part, which is a rule that knows nothing of how their
+    curves look. The hard ones are few and the ones that differ, so they get half of the places.
+
+    Example:
+        >>> evenly_ranked(torch.arange(100.0), 4)
+        tensor([ 5, 15, 40, 80])
+    """
+    fifth = len(values) // 5
+    middles = (torch.arange(count // 2) + 0.5) / (count // 2)
+    ranks = torch.cat([middles * fifth, fifth + middles * (len(values) - fifth)])
+    return values.argsort(stable=True)[ranks.long()]

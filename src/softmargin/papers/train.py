@@ -1,4 +1,4 @@
-"""The two kinds of work: a network by itself, and many fully connected ones at once."""
+"""The kinds of work of cells: a network by itself, many fully connected ones at once, MNIST."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from softmargin import models
+from softmargin import data, models
 from softmargin._files import read_sealed, seal, write_file
 from softmargin.data import Dataset
+from softmargin.papers import measure
 from softmargin.papers.core import Array, Progress, Result
-from softmargin.papers.images.measures import BINS, Trained, angle_counts, measured
-from softmargin.papers.images.prepare import as_trained, load_part
+from softmargin.papers.desk import MNIST_METHODS
+from softmargin.papers.images import as_trained, load_part
 from softmargin.training import RunFolder, TrainingConfig, train, train_together
 from softmargin.training.parts import make_head
 from softmargin.training.trainer import find_device
@@ -67,8 +68,8 @@ def one_thread() -> Iterator[None]:
 def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
     """Train one network as the recipe says, and measure it.
 
-    The same call goes on where it stopped. Arrays besides those of :func:`measured`: the scores of
-    ``CURVES`` by epoch, (1, epochs), and where asked for ``mean_bias`` (1, epochs) and
+    The same call goes on where it stopped. Arrays besides those of :func:`measure.measured`: the
+    scores of ``CURVES`` by epoch, (1, epochs), and where asked for ``mean_bias`` (1, epochs) and
     ``angle_counts`` (1, epochs + 1, bins), the first before training.
     """
     images = load_part(config["data"], config["part"], config["seed"])
@@ -85,7 +86,9 @@ def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Re
 
     train(training, run.path, dataset=images.dataset, progress=tell)
     model = model_of(run, training, images.dataset)
-    result = measured([Trained(config["method"], training, model)], images, config["measures"])
+    result = measure.measured(
+        [measure.Trained(config["method"], training, model)], images, config["measures"]
+    )
     for name in CURVES:
         result.arrays[name] = np.array([[epoch[name] for epoch in run.metrics()]])
     if training.record:
@@ -101,8 +104,8 @@ def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Re
 def train_many(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
     """Train all methods of a cell from the same weights and batches, and measure them.
 
-    Arrays besides those of :func:`measured`: the scores of ``CURVES`` by epoch, (methods, epochs),
-    and where asked for ``mean_bias`` (methods, epochs).
+    Arrays besides those of :func:`measure.measured`: the scores of ``CURVES`` by epoch, (methods,
+    epochs), and where asked for ``mean_bias`` (methods, epochs).
     """
     images = load_part(config["data"], config["part"], config["seed"])
     configs = [training_config(config, method) for method in config["methods"]]
@@ -114,10 +117,10 @@ def train_many(config: Mapping[str, Any], folder: Path, progress: Progress) -> R
         progress=lambda done, total: progress(TRAINING * done / total),
     )
     trained = [
-        Trained(method["name"], configs[number], together.classifier(number))
+        measure.Trained(method["name"], configs[number], together.classifier(number))
         for number, method in enumerate(config["methods"])
     ]
-    result = measured(trained, images, config["measures"])
+    result = measure.measured(trained, images, config["measures"])
     for name in CURVES:
         result.arrays[name] = together.history(name).numpy()
     if "bias" in config["measures"]:
@@ -164,7 +167,7 @@ class _Angles:
         """Make the histogram after so many epochs, unless it is there."""
         if epoch in self.kept or self._path(epoch).exists():
             return
-        counts = angle_counts(model_of(self.run, self.config, self.dataset), self.dataset)
+        counts = measure.angle_counts(model_of(self.run, self.config, self.dataset), self.dataset)
         buffer = io.BytesIO()
         np.save(buffer, counts.numpy())
         self._path(epoch).parent.mkdir(exist_ok=True)
@@ -177,8 +180,68 @@ class _Angles:
         remedy = f"delete the folder {str(self.run.path)!r} and run the same command again"
         paths = [self._path(epoch) for epoch in range(self.config.epochs + 1)]
         found = [np.load(io.BytesIO(read_sealed(path, remedy))) for path in paths]
-        stacked: Array = np.stack(found).reshape(-1, BINS)
+        stacked: Array = np.stack(found).reshape(-1, measure.BINS)
         return stacked
 
     def _path(self, epoch: int) -> Path:
         return self.run.path / "angles" / f"{epoch:04d}.npy"
+
+
+# --- MNIST
+
+MNIST_CURVES = ("train_loss", *CURVES)
+MNIST_VARIANTS = {method.short_name: method for method in MNIST_METHODS}
+
+
+def train_mnist(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
+    """Train every variant of a cell from one seed and return what they did.
+
+    The numbers are ``variants`` (their names, in the order of all lists), ``samples`` (training
+    samples), ``inputs``, ``final`` (lists of scores, one per variant), ``histogram`` and
+    ``trained_histogram`` (GD Table 1's counts with the final weights, and as met in the last
+    epoch), and for features ``spread``. The arrays are scores by epoch (variants, epochs) and
+    what :mod:`softmargin.papers.measure` names.
+    """
+    dataset = data.load(config["data"], seed=config["seed"])
+    trained = train_together(
+        [mnist_config(config, variant) for variant in config["variants"]],
+        dataset=dataset,
+        out=folder / "models",
+        record=True,
+        progress=lambda done, total: progress(TRAINING * done / total),
+    )
+    result = Result(
+        {
+            "variants": list(config["variants"]),
+            "samples": len(dataset.train),
+            "inputs": dataset.train.x[0].numel(),
+        },
+        {name: trained.history(name).numpy() for name in MNIST_CURVES},
+    )
+    baseline = config["variants"].index("1")
+    found = [
+        measure.final_scores(trained),
+        measure.confidences(trained, dataset, baseline),
+    ]
+    if config["features"]:
+        found.append(measure.features(trained, dataset))
+    for each in found:
+        result.numbers.update(each.numbers)
+        result.arrays.update(each.arrays)
+    progress(1.0)
+    return result
+
+
+def mnist_config(config: Mapping[str, Any], variant: str) -> TrainingConfig:
+    """Return how one variant of a cell of MNIST is trained."""
+    return TrainingConfig.from_dict(
+        {
+            **{name: config[name] for name in _OF_CONFIG},
+            "model": "fcnn",
+            "model_options": {name: config[name] for name in ("widths", "last_activation")},
+            **MNIST_VARIANTS[variant].training,
+        }
+    )
+
+
+_OF_CONFIG = ("data", "epochs", "batch", "lr", "momentum", "weight_decay", "seed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn import functional as F
@@ -47,12 +47,8 @@ def load_part(name: str, part: Mapping[str, int], seed: int = 0) -> Images:
     if "size" in part:
         train, test = reduced(train, part["size"]), reduced(test, part["size"])
         held_out = held_out and reduced(held_out, part["size"])
-    whole = Dataset(
-        *(dataset.name, train, test, dataset.class_names, dataset.provenance),
-        is_subset=dataset.is_subset or bool(part),
-        mirrorable=dataset.mirrorable,
-    )
-    return Images(whole, held_out)
+    subset = dataset.is_subset or bool(part)
+    return Images(replace(dataset, train=train, test=test, is_subset=subset), held_out)
 
 
 def taken(split: Split, count: int) -> tuple[Split, Split]:
@@ -78,9 +74,4 @@ def as_trained(dataset: Dataset, config: TrainingConfig) -> Dataset:
     if not config.pollute:
         return dataset
     y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
-    train = dataset.train.with_labels(y)
-    return Dataset(
-        *(dataset.name, train, dataset.test, dataset.class_names, dataset.provenance),
-        is_subset=dataset.is_subset,
-        mirrorable=dataset.mirrorable,
-    )
+    return replace(dataset, train=dataset.train.with_labels(y))

@@ -11,26 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from softmargin.papers.images.tasks import Task
+from softmargin.papers.grid import TITLES, Task
 from softmargin.papers.plan import gpu_seconds
-
-TITLES = {
-    "svhn": "SVHN",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "tiny_imagenet": "Tiny-ImageNet",
-    "imagenet": "ImageNet",
-    "places365": "Places-365",
-    "resnet18": "ResNet18",
-    "resnet34": "ResNet34",
-    "resnet50": "ResNet50",
-    "vgg16_bn": "VGG16",
-    "vgg16_mod": "VGG-16-mod",
-    "mobilenet_v1": "MobileNetV1",
-    "convnet13": "13-layer network",
-    "wide_resnet": "WideResNet-28-10",
-    "resnext50": "ResNeXt-50",
-}
 
 
 def task(
@@ -39,13 +21,22 @@ def task(
     recipe: Mapping[str, Any],
     *,
     note: str = "",
-    **more: Any,
+    measures: tuple[str, ...] = (),
+    most_seeds: int | None = None,
+    row: str = "",
 ) -> Task:
     """Return a task at paper scale, named after its data and network."""
-    row = f"{TITLES[data]}, {TITLES[model]}"
-    seconds = gpu_seconds(data, model, recipe["epochs"])
-    more = {"beside": row, "seconds": seconds, **more}
-    return Task(f"{row}{', ' if note else ''}{note}", data, model, recipe, **more)
+    return Task(
+        f"{TITLES[data]}, {TITLES[model]}{note and f', {note}'}",
+        data,
+        model,
+        recipe,
+        measures=measures,
+        most_seeds=most_seeds,
+        seconds=gpu_seconds(data, model, recipe["epochs"]),
+        stands_for=TITLES[model],
+        row=row,
+    )
 
 
 # --- gradient decay
@@ -55,8 +46,13 @@ PLAIN = {**_STEPS, "epochs": 200}
 AUGMENTED = {**PLAIN, "augment": True}
 SHORTER = {**_STEPS, "epochs": 100}
 TINY = {
-    **{"batch": 256, "lr": 0.05, "lr_schedule": "step:40%,80%", "weight_decay": 1e-4},
-    **{"clip": 3.0, "epochs": 200, "augment": True},
+    "batch": 256,
+    "lr": 0.05,
+    "lr_schedule": "step:40%,80%",
+    "weight_decay": 1e-4,
+    "clip": 3.0,
+    "epochs": 200,
+    "augment": True,
 }
 NETWORKS = ("resnet18", "resnet34", "vgg16_bn", "mobilenet_v1")
 
@@ -80,14 +76,19 @@ def held_out(whole: Task) -> Task:
         name=f"{whole.name}, {count:,} held out",
         part={"held_out": count},
         measures=("scaling",),
+        serves=whole.name,
     )
 
 
 # --- large margin in softmax
 
 _ABLATION = {
-    **{"batch": 128, "lr": 0.1, "lr_schedule": "log_linear", "weight_decay": 1e-4},
-    **{"epochs": 50, "augment": True},
+    "batch": 128,
+    "lr": 0.1,
+    "lr_schedule": "log_linear",
+    "weight_decay": 1e-4,
+    "epochs": 50,
+    "augment": True,
 }
 ABLATION = task("cifar100", "convnet13", _ABLATION, measures=("bias",))
 _WIDE = {"batch": 128, "lr": 0.1, "lr_schedule": "step:30%,60%,80%", "weight_decay": 5e-4}
@@ -98,10 +99,7 @@ WIDE_SVHN = task(
     {**_WIDE, "lr": 0.01, "lr_schedule": "step:50%,75%", "epochs": 160}
     | {"model_options": {"dropout": 0.4}},
 )
-_LARGE = {
-    **{"batch": 256, "lr": 0.1, "lr_schedule": "log_linear", "weight_decay": 1e-4},
-    **{"epochs": 90, "augment": True},
-}
+_LARGE = {**_ABLATION, "batch": 256, "epochs": 90}
 
 
 def large(data: str, model: str) -> Task:
@@ -127,7 +125,13 @@ CYCLE_10_PLUS = {**CYCLE_10, "augment": True}
 CYCLE_100_PLUS = {**_CYCLE, "batch": 128, "lr": 0.01, "epochs": 160, "augment": True}
 ANGLES = ("angles", "angles by epoch")
 ARC_10 = task("cifar10", "resnet18", CYCLE_10, note="one cycle", measures=ANGLES)
-ARC_10_PLUS = task("cifar10", "resnet18", CYCLE_10_PLUS, note="one cycle, augmented")
+ARC_10_PLUS = task(
+    "cifar10",
+    "resnet18",
+    CYCLE_10_PLUS,
+    note="one cycle, augmented",
+    row="CIFAR-10, ResNet18, augmented",
+)
 ARC_100_PLUS = task("cifar100", "resnet34", CYCLE_100_PLUS, note="one cycle, augmented")
 
 
@@ -138,5 +142,5 @@ def arc_epochs(epochs: int) -> Task:
         "resnet18",
         {**CYCLE_10_PLUS, "epochs": epochs},
         note=f"one cycle of {epochs} epochs, augmented",
-        beside=f"{epochs} epochs",
+        row=f"{epochs} epochs",
     )

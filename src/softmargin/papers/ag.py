@@ -1,0 +1,330 @@
+"""The ArcGrad paper on images: Tables IV to VII, Figures 3 and 4.
+
+Its experiments on tables are in :mod:`softmargin.papers.tabular`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from softmargin.charts import Chart, Series
+from softmargin.papers import desk, recipes
+from softmargin.papers.charts import (
+    ByAmount,
+    ByEpoch,
+    Differences,
+    bars,
+    by_length,
+    whiskered,
+)
+from softmargin.papers.findings import Best, Compare, Floats, Rule, compare
+from softmargin.papers.grid import Plan, Task, each
+from softmargin.papers.methods import (
+    ARC_FACE,
+    ARC_GRAD,
+    ARC_GRAD_METHODS,
+    COSINES,
+    SOFT,
+    fewer,
+)
+from softmargin.papers.outcome import Finding
+from softmargin.papers.rows import CONNECTED, FIVE_SEEDS, Row, deviations
+from softmargin.papers.runs import ACCURACY, TOP_5, TRAINED, Runs, Score, after_epoch, after_share
+from softmargin.papers.tables import (
+    AmountTable,
+    EpochTable,
+    MethodTable,
+    ScoreTable,
+    method_values,
+    some_epochs,
+)
+
+AGAINST_SOFT = "Differences are against Soft."
+RECIPE = (
+    "Softmax and its kin have no bias, as in the paper's formulas. The one-cycle schedule is "
+    "PyTorch's."
+)
+DESK_RECIPE = (
+    "Adam's learning rate peaks at 0.002 instead of 0.1, with which fully connected networks "
+    "diverge."
+)
+
+# --- accuracy: Tables IV, V and VII
+
+LEADS: tuple[Rule, ...] = (Compare(ACCURACY, ARC_GRAD.name, 1), Best(ACCURACY, ARC_GRAD.name))
+
+
+def _by_length(runs: Runs) -> list[Chart]:
+    return [by_length(runs, ACCURACY)]
+
+
+TABLE_4 = Row(
+    id="ag-tab4",
+    title="Accuracy on CIFAR-10, with and without augmentation",
+    place="Table IV",
+    claim="ArcGrad has the highest accuracy of six methods, with and without augmentation.",
+    plan=Plan(
+        desk=each([desk.ARC_10_PLUS, desk.ARC_10], ARC_GRAD_METHODS),
+        paper=each([recipes.ARC_10_PLUS, recipes.ARC_10], ARC_GRAD_METHODS),
+    ),
+    findings=LEADS,
+    tables=(ScoreTable(ACCURACY, paper="ag-tab4", note=AGAINST_SOFT), ScoreTable(TRAINED)),
+    charts=(Differences(ACCURACY),),
+    deviations=deviations(
+        (RECIPE,),
+        (
+            DESK_RECIPE,
+            "Without augmentation networks are fully connected; with it, a small residual "
+            "network, three seeds.",
+        ),
+    ),
+    seeds=FIVE_SEEDS,
+    baseline=SOFT.name,
+)
+TABLE_5 = Row(
+    id="ag-tab5",
+    title="Accuracy on CIFAR-100 with augmentation",
+    place="Table V",
+    claim="ArcGrad has the highest top-1 accuracy of six methods, Center the highest top-5.",
+    plan=Plan(
+        desk=each([desk.ARC_100], ARC_GRAD_METHODS),
+        paper=each([recipes.ARC_100_PLUS], ARC_GRAD_METHODS),
+    ),
+    findings=LEADS,
+    tables=(
+        *(
+            ScoreTable(score, paper="ag-tab5", printed_as=score.title, note=AGAINST_SOFT)
+            for score in (ACCURACY, TOP_5)
+        ),
+        ScoreTable(TRAINED),
+    ),
+    charts=(Differences(ACCURACY),),
+    deviations=deviations((RECIPE,), (CONNECTED, DESK_RECIPE, "Images are not augmented.")),
+    seeds=FIVE_SEEDS,
+    baseline=SOFT.name,
+)
+TABLE_7 = Row(
+    id="ag-tab7",
+    title="Accuracy after few epochs",
+    place="Table VII",
+    claim="For every length of training ArcGrad is the most accurate, by most after few epochs.",
+    plan=Plan(
+        desk=each(desk.ARC_BY_EPOCHS, ARC_GRAD_METHODS),
+        paper=each(
+            [recipes.arc_epochs(epochs) for epochs in desk.ARC_EPOCHS.values()], ARC_GRAD_METHODS
+        ),
+    ),
+    findings=LEADS,
+    tables=(ScoreTable(ACCURACY, paper="ag-tab7", note=AGAINST_SOFT), ScoreTable(TRAINED)),
+    charts=(Differences(ACCURACY), _by_length),
+    deviations=deviations(
+        (
+            RECIPE,
+            "What the loss costs beside softmax (3.4 % in the paper) is a time, which no two "
+            "runs give alike: python -m benchmarks measures it.",
+        ),
+        (
+            CONNECTED,
+            DESK_RECIPE,
+            "3, 6, 12 and 27 epochs stand for 10, 20, 40 and 90. Images are not augmented.",
+        ),
+    ),
+    seeds=FIVE_SEEDS,
+    baseline=SOFT.name,
+)
+
+# --- accuracy by share of the images: Figure 3
+
+SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
+
+
+def growing_lead(runs: Runs, task: Task) -> list[Finding]:
+    """Find whether ArcGrad's lead is larger with the fewest images than with all."""
+    values, found = runs.by_amount(ACCURACY, task), []
+    ours, names = values[ARC_GRAD.name], ("the fewest images", "all")
+    for other in (SOFT.name, ARC_FACE.name):
+        ends = zip(names, (min(ours), max(ours)), strict=True)
+        leads = {name: ours[share] - values[other][share] for name, share in ends}
+        found.append(
+            compare(f"the lead of {ARC_GRAD.name} over {other} in points", leads, names, 1)
+        )
+    return found
+
+
+FIGURE_3 = Row(
+    id="ag-fig3",
+    title="Accuracy by share of the training images",
+    place="Figure 3",
+    claim="ArcGrad's advantage over other methods shows when training images are taken away.",
+    plan=Plan(
+        desk=[(desk.ARC_SHARES, desk.ARC_SHARES.methods)],
+        paper=[
+            (
+                recipes.arc_epochs(20),
+                tuple(fewer(method, share) for share in SHARES for method in COSINES),
+            )
+        ],
+    ),
+    findings=(
+        growing_lead,
+        *(  # with the fewest images, of desk or of paper scale
+            Compare(ACCURACY, fewer(ARC_GRAD, share).name, 1, other=fewer(other, share).name)
+            for share in (desk.SHARES[-1], SHARES[-1])
+            for other in COSINES[:-1]
+        ),
+    ),
+    tables=(
+        AmountTable(
+            ACCURACY,
+            note="The paper has a figure only. Differences are against Soft in the same column.",
+        ),
+    ),
+    charts=(
+        ByAmount(
+            ACCURACY,
+            name="accuracy-by-share",
+            title="Test accuracy by share of the training images",
+            x_label="share of the training images",
+            y_label="test accuracy (%)",
+        ),
+    ),
+    deviations=deviations(
+        (RECIPE, "The shares are not printed: 1, 0.8, 0.6, 0.4 and 0.2 at paper scale."),
+        (CONNECTED, DESK_RECIPE, "12 epochs, shares 1, 0.5, 0.25 and 0.1 of the part."),
+    ),
+    seeds=FIVE_SEEDS,
+    baseline=SOFT.name,
+)
+
+# --- angles: Table VI
+
+OF_TRAINING = (
+    "Centres are of the training images, as where these statistics come from; the paper does not "
+    "say. Between centres its formula prints another angle than its text, which is followed."
+)
+
+
+def _angle(name: str, title: str) -> Score:
+    phrase = f"the mean angle {title} in rad"
+    return Score(title, ("angles", name), unit="rad", better="", factor=1.0, phrase=phrase)
+
+
+WC_INTRA = _angle("wc_intra", "centre to own weight (WC-Intra)")
+W_INTER = _angle("w_inter", "between weights (W-Inter)")
+C_INTER = _angle("c_inter", "between centres (C-Inter)")
+ANGLES = (WC_INTRA, W_INTER, C_INTER)
+
+
+def angles_chart(runs: Runs) -> list[Chart]:
+    """Draw the three angles by method."""
+    values = method_values(runs, runs.tasks[0], ANGLES)
+    series = whiskered({(title, name): own for (name, title), own in values.items()})
+    title = replace(WC_INTRA, title="Mean angle")
+    return [bars(runs, title, [score.title for score in ANGLES], series)]
+
+
+TABLE_6 = Row(
+    id="ag-tab6",
+    title="Angles within and between classes on CIFAR-10",
+    place="Table VI",
+    claim="ArcGrad brings class centres closest to their weights, and keeps classes farther apart "
+    "than softmax.",
+    plan=Plan(desk=[(desk.ARC_10, ARC_GRAD_METHODS)], paper=[(recipes.ARC_10, ARC_GRAD_METHODS)]),
+    findings=(
+        Compare(WC_INTRA, ARC_GRAD.name, -1),
+        Best(WC_INTRA, ARC_GRAD.name, -1),
+        Compare(W_INTER, ARC_GRAD.name, 1),
+        Compare(C_INTER, ARC_GRAD.name, 1),
+    ),
+    tables=(
+        MethodTable("Mean angle", ANGLES, paper="ag-tab6", transposed=True, note=AGAINST_SOFT),
+        ScoreTable(ACCURACY),
+    ),
+    charts=(angles_chart,),
+    deviations=deviations((RECIPE, OF_TRAINING), (CONNECTED, DESK_RECIPE)),
+    seeds=FIVE_SEEDS,
+    baseline=SOFT.name,
+    notes=(OF_TRAINING,),
+)
+
+# --- angles by epoch: Figure 4
+
+PAIR = (SOFT, ARC_GRAD)
+
+
+def mean_angles(counts: Floats) -> Floats:
+    """Return mean angles from histograms over [0, π], (..., bins) to (...).
+
+    Example:
+        >>> round(float(mean_angles(np.array([0.0, 2.0]))), 4) == round(0.75 * math.pi, 4)
+        True
+    """
+    bins = counts.shape[-1]
+    middles = (np.arange(bins) + 0.5) * math.pi / bins
+    means: Floats = (counts * middles).sum(-1) / counts.sum(-1)
+    return means
+
+
+ANGLE = Score(
+    "Mean intra-class angle",
+    array="angle_counts",
+    reduce=mean_angles,
+    first_epoch=0,
+    unit="rad",
+    better="",
+    factor=1.0,
+    phrase="the mean intra-class angle in rad",
+)
+STAGES = (0.25, 0.5, 1.0)  # of the training
+
+
+def histograms(runs: Runs) -> list[Chart]:
+    """Draw the histograms of intra-class angles after some epochs, a chart for each method."""
+    (task,) = runs.tasks
+    epochs = some_epochs(runs, ANGLE, STAGES)
+    charts = []
+    for method in PAIR:
+        counts = runs.arrays(task, method, "angle_counts").sum(0)
+        edges = np.linspace(0, math.pi, counts.shape[1] + 1).tolist()
+        charts.append(
+            Chart(
+                f"angles-{method.name.lower()}",
+                f"Intra-class angles of training images, {method.name}",
+                "histogram",
+                "angle between feature and class weight (rad)",
+                "images, all seeds together",
+                [Series(after_epoch(ANGLE, n).title, edges, counts[n].tolist()) for n in epochs],
+                note=f"{runs.note}; bins of four degrees, at most 2,000 images of each seed.",
+            )
+        )
+    return charts
+
+
+FIGURE_4 = Row(
+    id="ag-fig4",
+    title="Intra-class angles by epoch on CIFAR-10",
+    place="Figure 4",
+    claim="ArcGrad makes intra-class angles smaller, and sooner, than softmax.",
+    plan=Plan(desk=[(desk.ARC_10_PLUS, PAIR)], paper=[(recipes.ARC_10, PAIR)]),
+    findings=[Compare(after_share(ANGLE, stage), ARC_GRAD.name, -1) for stage in STAGES],
+    tables=(
+        EpochTable(
+            "Mean angle between a feature and its class's weight",
+            ANGLE,
+            STAGES,
+            note="The paper has pictures only. Differences are against Soft in the same column.",
+        ),
+    ),
+    charts=(histograms, ByEpoch(ANGLE, "mean-angle")),
+    deviations=deviations(
+        (RECIPE,), ("The small residual network of ag-tab4 with augmented images, three seeds.",)
+    ),
+    seeds={**FIVE_SEEDS, "desk": desk.RESIDUAL_SEEDS},
+    baseline=SOFT.name,
+)
+
+ROWS = (TABLE_4, TABLE_5, FIGURE_3, TABLE_6, FIGURE_4, TABLE_7)
+EXPERIMENTS = tuple(row.experiment for row in ROWS)

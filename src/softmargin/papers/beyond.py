@@ -1,0 +1,92 @@
+"""Beyond the papers: a large β that does not under-train, and β beside other ways to calibration.
+
+The gradient-decay paper leaves both for later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from softmargin.charts import Chart
+from softmargin.papers import desk, recipes
+from softmargin.papers.charts import Bars, banded
+from softmargin.papers.findings import Compare
+from softmargin.papers.grid import Method, Plan
+from softmargin.papers.methods import betas, compensated, focal, smoothed
+from softmargin.papers.rows import Row, deviations
+from softmargin.papers.runs import ACCURACY, ECE, NLL, TRAINED, Runs
+from softmargin.papers.tables import ScoreTable
+
+LARGE = (5.0, 20.0, 50.0)
+DECAYS = (*betas(1, *LARGE), *(compensated(value) for value in LARGE))
+EVERYTHING = (*DECAYS, smoothed(0.05), smoothed(0.1), focal(1), focal(3))
+SCALINGS = (
+    Method("β = 1, temperature", scaling="temperature"),
+    Method("β = 1, vector", scaling="vector"),
+)
+TOGETHER = desk.fitted("cifar10", desk.PART_10, EVERYTHING, "ResNet18", note="ways to calibration")
+WHOLE = replace(recipes.held_out(recipes.CIFAR10[0]), serves="")
+OUTLOOK = "the gradient-decay paper's outlook"
+NO_TABLE = deviations(("There is no such table in the papers.",))
+
+
+def trade_off(runs: Runs) -> list[Chart]:
+    """Draw the calibration error of every way against its accuracy."""
+    (task,) = runs.judged
+    series = []
+    for method in (*runs.methods(task), *runs.scalings):
+        accuracy = float(ACCURACY.of(runs, task, method).mean())
+        point = banded(method.name, [accuracy], ECE.of(runs, task, method)[:, None])
+        series.append(replace(point, beta=method.beta))
+    chart = Chart(
+        "accuracy-and-calibration",
+        "Calibration error against accuracy: right and low is better",
+        "points",
+        "top-1 accuracy (%)",
+        "ECE",
+        series,
+        note=f"{runs.note}; means over seeds, with 95 % intervals of the mean ECE (Student's t).",
+    )
+    return [chart]
+
+
+_COMPENSATION = (TRAINED, ACCURACY, ECE, NLL)
+_CALIBRATION = (ACCURACY, ECE, NLL)
+ROWS = (
+    Row(
+        id="sm-compensation",
+        title="A large β with the mean gradient of β = 1",
+        place=OUTLOOK,
+        claim="Scaled so that the mean gradient of every batch is that of β = 1, a large β fits "
+        "its training images and gains accuracy, and is still better calibrated than "
+        "cross-entropy.",
+        plan=Plan(desk=[(TOGETHER, DECAYS)], paper=[(WHOLE, DECAYS)]),
+        findings=(
+            Compare(TRAINED, "β = 50, compensated", 1, other="β = 50"),
+            Compare(ACCURACY, "β = 50, compensated", 1, other="β = 50"),
+            Compare(ECE, "β = 20, compensated", -1),
+            Compare(NLL, "β = 20, compensated", -1),
+        ),
+        tables=[ScoreTable(score, transposed=True) for score in _COMPENSATION],
+        charts=[Bars(score) for score in _COMPENSATION],
+        deviations=NO_TABLE,
+    ),
+    Row(
+        id="sm-calibration",
+        title="β beside scaling, label smoothing and focal loss",
+        place=OUTLOOK,
+        claim="As a way to a calibrated network without a second step, a large β does better than "
+        "label smoothing and focal loss.",
+        plan=Plan(desk=[(TOGETHER, EVERYTHING)], paper=[(WHOLE, EVERYTHING)], scalings=SCALINGS),
+        findings=(
+            Compare(ECE, "β = 20", -1),
+            Compare(ECE, "β = 20", -1, other="LSR, λ = 0.1"),
+            Compare(ECE, "β = 20", -1, other="focal, γ = 3"),
+            Compare(NLL, "β = 20", -1),
+        ),
+        tables=[ScoreTable(score, scaled=True, transposed=True) for score in _CALIBRATION],
+        charts=(trade_off, *(Bars(score, scaled=True) for score in _CALIBRATION)),
+        deviations=NO_TABLE,
+    ),
+)
+EXPERIMENTS = tuple(row.experiment for row in ROWS)

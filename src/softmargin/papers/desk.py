@@ -1,0 +1,239 @@
+"""What stands for the papers' networks on two cores: small ones that fit stated parts of the data.
+
+Over-confidence needs networks that fit their training images. Fully connected 3072-256-128 ones do
+so in a minute, all methods of a seed at once, which leaves time for five seeds; a small residual
+one on fewer images, three seeds, says whether convolutions change the picture. MNIST is trained as
+in the paper, and at smoke scale on digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from softmargin.papers import methods as m
+from softmargin.papers.grid import TITLES, Method, MnistTask, Task
+
+# of two cores, per image and epoch of one fully connected network
+SECONDS, SECONDS_CLIPPED, SECONDS_ADAM = 0.27e-4, 0.35e-4, 0.33e-4
+WIDER_TAKES = 1.5  # times as long
+# of one core, per image and epoch of the small residual network, and for a look at the test images
+SECONDS_RESIDUAL, SECONDS_LOOK = 9.5e-4, 1.4
+RESIDUAL_SEEDS = 3
+
+TEN_THOUSAND = {"train": 10_000, "test": 5000}  # of CIFAR-10
+
+
+def connected(
+    data: str,
+    training: Mapping[str, Any],
+    part: Mapping[str, int],
+    methods: tuple[Method, ...],
+    *,
+    note: str = "",
+    wider: bool = False,
+    per_image: float = SECONDS,
+    **fields: Any,
+) -> Task:
+    """Return a task of fully connected networks, all trained together; fields are the task's."""
+    title = f"{TITLES[data]}{note and f', {note}'}, fully connected"
+    training = {"model_options": {"widths": [512, 256] if wider else [256, 128]}, **training}
+    seconds = per_image * (WIDER_TAKES if wider else 1) * part["train"] * training["epochs"]
+    return Task(title, data, "fcnn", training, part, methods, seconds=seconds, **fields)
+
+
+def residual(
+    training: Mapping[str, Any],
+    images: int,
+    measures: tuple[str, ...],
+    note: str = "",
+    row: str = "",
+) -> Task:
+    """Return a task of small residual networks on a part of CIFAR-10, trained one by one."""
+    return Task(
+        f"CIFAR-10, small residual network{note and f', {note}'}",
+        "cifar10",
+        "small_resnet",
+        training,
+        {"train": images, "test": 2000, "held_out": 1000},
+        measures=measures,
+        most_seeds=RESIDUAL_SEEDS,
+        seconds=(SECONDS_RESIDUAL * images + SECONDS_LOOK) * training["epochs"],
+        stands_for="ResNet18",
+        row=row,
+    )
+
+
+# --- gradient decay
+
+_STEPS = {"batch": 100, "lr_schedule": "step", "weight_decay": 1e-4, "clip": 3.0}
+_FITTED = {**_STEPS, "lr": 0.02, "epochs": 40}
+_DECAYS = m.betas(50, 20, 10, 5, 2, 1, 0.1, 0.01)
+_RIVALS = (m.warm_up(0.1, 1), m.A_SOFTMAX, m.CENTER_LOSS)
+
+
+def fitted(
+    data: str, part: Mapping[str, int], methods: tuple[Method, ...], stands_for: str, **fields: Any
+) -> Task:
+    """Return a task of the gradient-decay paper: clipped steps until the images are fitted."""
+    fields = {"per_image": SECONDS_CLIPPED, "measures": ("scaling",), **fields}
+    return connected(data, _FITTED, part, methods, stands_for=stands_for, **fields)
+
+
+SVHN = fitted("svhn", {"train": 5000}, (*_DECAYS[3:], *_RIVALS), "ResNet18", measures=())
+PART_10 = {**TEN_THOUSAND, "held_out": 2000}
+CIFAR10 = fitted("cifar10", PART_10, (*_DECAYS, *_RIVALS), "ResNet18")
+CIFAR100 = fitted(
+    "cifar100",
+    {"train": 7000, "held_out": 1000},
+    (*_DECAYS, *_RIVALS, m.warm_up(1, 5)),
+    "ResNet18",
+)
+_TINY = {"train": 2200, "held_out": 300, "size": 32}
+TINY = fitted("tiny_imagenet", _TINY, (*_DECAYS[1:], *_RIVALS), "ResNet34")
+TINY_WIDER = fitted("tiny_imagenet", _TINY, _DECAYS[1:], "ResNet50", note="wider", wider=True)
+RESIDUAL = residual({**_STEPS, "lr": 0.05, "epochs": 50}, 2000, ("scaling",))
+RESIDUAL_DECAYS = m.betas(20, 1, 0.1)
+
+# --- large margin in softmax
+
+LAMBDAS = (0.1, 0.3, 0.5, 0.9)
+SMOOTHED = tuple(m.smoothed(lam) for lam in (0.01, 0.05, 0.1, 0.3))
+ALL_DIVERGENCES = tuple(m.regularized(lam, d) for d in m.DIVERGENCES for lam in LAMBDAS)
+_LOG = {
+    "batch": 64,
+    "lr": 0.03,
+    "lr_schedule": "log_linear:1e-3",
+    "weight_decay": 1e-4,
+    "epochs": 30,
+}
+
+ABLATION = connected(
+    "cifar100",
+    _LOG,
+    {"train": 8000},
+    (m.SOFTMAX, m.SUPER_SYMMETRY, *SMOOTHED, *ALL_DIVERGENCES),
+    note="ablation",
+    measures=("bias",),
+    stands_for="13-layer network",
+)
+FRACTIONS = (0.9, 0.7, 0.5)
+WRONG = (0.1, 0.3, 0.5)  # shares of wrong labels
+MARGINS = (m.SOFTMAX, *(m.regularized(lam) for lam in (0.3, 0.5, 1.0)))
+DEGENERATE = connected(
+    "cifar100",
+    _LOG,
+    {"train": 8000},
+    (
+        *(m.fewer(each, share) for share in FRACTIONS for each in MARGINS),
+        *(m.mislabelled(each, share) for share in WRONG for each in MARGINS),
+    ),
+    note="degenerate",
+    per_image=2 * SECONDS,  # shares of different size are computed apart
+    stands_for="13-layer network",
+)
+# with the others' learning rate it fits half of its data
+_LGM = replace(m.LGM, training={**m.LGM.training, "lr": 0.01})
+LARGE_MARGIN = (m.SOFTMAX, m.HINGE, m.MODIFIED, _LGM, m.L_SOFTMAX, m.regularized(0.3), m.BOTH)
+MARGINS_10, MARGINS_SVHN = (
+    connected(data, _LOG, part, LARGE_MARGIN, note="large margin", stands_for="WideResNet-28-10")
+    for data, part in (("cifar10", TEN_THOUSAND), ("svhn", {"train": 5000}))
+)
+
+# --- ArcGrad
+
+_CYCLE = {"optimizer": "adam", "weight_decay": 5e-4, "lr_schedule": "one_cycle", "batch": 128}
+
+
+def arc(
+    data: str,
+    part: Mapping[str, int],
+    epochs: int,
+    methods: tuple[Method, ...] = m.ARC_GRAD_METHODS,
+    note: str = "",
+    **fields: Any,
+) -> Task:
+    """Return methods of the ArcGrad paper for a number of epochs."""
+    training = {**_CYCLE, "lr": 0.002, "epochs": epochs}
+    note = f"{note and f'{note}, '}{epochs} epochs"
+    fields = {"per_image": SECONDS_ADAM, "stands_for": "ResNet18", **fields}
+    return connected(data, training, part, methods, note=note, **fields)
+
+
+ARC_EPOCHS = {3: 10, 6: 20, 12: 40, 27: 90}  # here, and in the paper
+ARC_BY_EPOCHS = tuple(
+    arc("cifar10", TEN_THOUSAND, epochs, measures=("angles",), row=f"{paper} epochs")
+    for epochs, paper in ARC_EPOCHS.items()
+)
+ARC_10 = replace(ARC_BY_EPOCHS[-1], row="")
+ARC_100 = arc("cifar100", {"train": 8000}, 27, stands_for="ResNet34")
+ARC_10_PLUS = residual(
+    {**_CYCLE, "lr": 0.01, "epochs": 15, "augment": True},
+    3000,
+    ("angles", "angles by epoch"),
+    note="augmented",
+    row="CIFAR-10, ResNet18, augmented",
+)
+SHARES = (1.0, 0.5, 0.25, 0.1)
+ARC_SHARES = arc(
+    "cifar10",
+    TEN_THOUSAND,
+    12,
+    tuple(m.fewer(each, share) for share in SHARES for each in m.COSINES),
+    note="shares",
+    per_image=2 * SECONDS_ADAM,
+)
+
+# --- MNIST, at all scales
+
+_MNIST = {
+    "widths": [50, 20],
+    "last_activation": True,
+    "epochs": 100,
+    "batch": 100,
+    "lr": 1e-3,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+    "warm_up": "30%",
+    "features": False,
+}
+_IN_TWO_DIMENSIONS = {"widths": [50, 20, 2], "last_activation": False, "features": True}
+# a larger rate, so that a few epochs on small data are enough to learn something
+_ON_DIGITS = {"epochs": 8, "lr": 0.02}
+_SECONDS_PER_EPOCH = 0.15
+EARLY_EPOCHS = 40
+WARM_UPS = (m.warm_up(0.01, 0.1), m.warm_up(0.001, 0.01))
+MNIST_METHODS = (*m.betas(5, 2, 1, 0.5, 0.2, 0.1, 0.01, 0.001), *WARM_UPS)
+
+
+def _mnist(
+    what: str,
+    methods: tuple[Method, ...],
+    recipe: Mapping[str, Any] = _MNIST,
+    data: str = "mnist",
+    serves: str = "",
+) -> MnistTask:
+    seconds = _SECONDS_PER_EPOCH * recipe["epochs"] if data == "mnist" else 0.1
+    title = f"{TITLES[data]}, {what}"
+    return MnistTask(title, data, "fcnn", recipe, {}, methods, seconds=seconds, serves=serves)
+
+
+CONFIDENCES = _mnist("confidences", MNIST_METHODS)
+DIGITS = _mnist(
+    "confidences",
+    (*m.betas(5, 1, 0.1, 0.01), WARM_UPS[0]),
+    {**_MNIST, **_ON_DIGITS},
+    "digits",
+)
+# at the constant rate of the recipe these are the first epochs of the longer trainings
+FIRST_EPOCHS = _mnist(
+    "first epochs",
+    m.betas(1, 0.5, 0.1, 0.01, 0.001),
+    {**_MNIST, "epochs": EARLY_EPOCHS},
+    serves=CONFIDENCES.name,
+)
+FEATURES = _mnist("two features", m.betas(5, 1, 0.2, 0.1, 0.01), {**_MNIST, **_IN_TWO_DIMENSIONS})
+DIGITS_FEATURES = _mnist(
+    "two features", m.betas(5, 1, 0.01), {**_MNIST, **_IN_TWO_DIMENSIONS, **_ON_DIGITS}, "digits"
+)

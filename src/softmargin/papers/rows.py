@@ -1,0 +1,128 @@
+"""One row declares an experiment: what is trained, what is claimed, tables and charts.
+
+Everything that a row lists is a function of the runs: one of the kinds of finding, table and chart
+that the engine has, or a small function of the paper's module where none of them fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from softmargin.papers.charts import Draw
+from softmargin.papers.core import Experiment, Finished, Scope
+from softmargin.papers.findings import RULE, Rule, verdict
+from softmargin.papers.grid import Plan
+from softmargin.papers.methods import CHOICES
+from softmargin.papers.outcome import Outcome
+from softmargin.papers.runs import Runs
+from softmargin.papers.tables import Tabulate
+
+FIVE_SEEDS = {"smoke": 2, "desk": 5, "paper": 5}
+DIRECTIONS = "At this scale only the direction of an effect can be judged."
+
+
+@dataclass(frozen=True)
+class Row:
+    """An experiment, declared.
+
+    Attributes:
+        id: such as ``"gd-tab2"``; its first letters are the paper's.
+        title: what it shows, in a few words. ``{network}`` stands for the network that is trained.
+        place: in the paper, such as ``"Table 2"``.
+        claim: what the paper concludes from it, in our words.
+        plan: tasks by methods at every scale.
+        findings: what the verdict rests on, judged task by task.
+        tables: in their order.
+        charts: in their order.
+        deviations: where the scales differ from the paper's recipe, by scale.
+        seeds: how many at each scale.
+        baseline: name of the method that the others are compared with.
+        network: the paper's, where the title says which.
+        notes: on how things are measured.
+        remark: what to know when reading the verdict.
+    """
+
+    id: str
+    title: str
+    place: str
+    claim: str
+    plan: Plan
+    findings: Sequence[Rule]
+    tables: Sequence[Tabulate]
+    charts: Sequence[Draw]
+    deviations: Mapping[str, str]
+    seeds: Mapping[str, int] = field(default_factory=lambda: {"smoke": 2, "desk": 5, "paper": 3})
+    baseline: str = "β = 1"
+    network: str = ""
+    notes: Sequence[str] = ()
+    remark: Callable[[Runs], str] | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment, as commands know it."""
+        title = self.title.format(network=self.network)
+        trained = self.plan.stand_ins
+        at_desk = self.title.format(network=trained)
+        if trained and at_desk == title:  # the title does not say the network
+            at_desk = f"{title}: {trained}"
+        return Experiment(
+            id=self.id,
+            title=title,
+            paper=self.id.partition("-")[0].upper(),
+            where=self.place,
+            claim=self.claim,
+            cells=self.plan.cells,
+            conclude=self.conclude,
+            seeds=self.seeds,
+            deviations=self.deviations,
+            titles={"smoke": at_desk, "desk": at_desk} if trained else {},
+        )
+
+    def conclude(self, scope: Scope, finished: Finished) -> Outcome:
+        """Return tables, charts, and whether the claim holds."""
+        runs = Runs(scope, finished, self.plan, self.baseline)
+        found = [
+            finding
+            for task in runs.judged
+            for rule in self.findings
+            for finding in rule(runs, task)
+        ]
+        remark = DIRECTIONS if scope.scale == "desk" and self.plan.stand_ins else ""
+        if self.remark is not None:
+            remark = self.remark(runs)
+        return Outcome(
+            verdict=verdict(scope.scale, found, remark),
+            tables=[table for tabulate in self.tables for table in tabulate(runs)],
+            charts=[chart for draw in self.charts for chart in draw(runs)],
+            notes=[RULE, *self.notes],
+            setup=runs.setup,
+        )
+
+
+# --- where the scales differ from the paper's recipe
+
+_SMOKE = (
+    "8×8 digits, tiny networks and a few epochs: this proves that the path works, nothing else."
+)
+_DESK = (
+    "Small networks on a stated part of the images (see the setup), sized for two cores and chosen "
+    "so that they fit their training images; without augmentation unless said otherwise. The "
+    "verdict is about directions at this scale, not about the paper's values. The part of the "
+    "images is the same for all seeds; methods of a seed share initial weights and batches."
+)
+CONNECTED = (
+    "Networks are fully connected, which the paper's are not: five seeds of all methods are "
+    "trained together."
+)
+
+
+def deviations(paper: Sequence[str], desk: Sequence[str] = (CONNECTED,)) -> dict[str, str]:
+    """Return the deviations of an experiment by scale; what paper scale says, desk says too."""
+    return {"smoke": _SMOKE, "desk": " ".join((_DESK, *desk, *paper)), "paper": " ".join(paper)}
+
+
+def chosen(*names: str) -> str:
+    """Return what was chosen where a paper leaves it open."""
+    told = "; ".join(f"{name}: {CHOICES[name]}" for name in names)
+    return f"Chosen where the paper leaves it open: {told}."
