@@ -63,8 +63,8 @@ def add(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {**registry.experiments(), ID: EXPERIMENT, OTHER_ID: OTHER}
     for place in ("registry", "verifying"):
         monkeypatch.setattr(f"softmargin.papers.{place}.experiments", lambda: known)
-    monkeypatch.setattr("softmargin.report.results.experiments", lambda: known)
-    monkeypatch.setattr("softmargin.papers.write.standalone_svg", lambda chart: repr(chart))
+    monkeypatch.setattr("softmargin.papers.report.experiments", lambda: known)
+    monkeypatch.setattr("softmargin.papers.write.svg", lambda chart, beside: repr(chart))
 
 
 def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ PAGE = "index.html"
 
 def write_report(options: argparse.Namespace) -> None:
     """Write the report over a results folder into that folder."""
-    from softmargin.report.results import write_results_page
+    from softmargin.papers.report import write_results_page
 
     path = options.out / PAGE
     try:

@@ -51,7 +51,7 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
         for chart in outcome.charts:
             words = f"{chart.title}. {chart.note}".strip().replace("[", "(").replace("]", ")")
             parts.append(f"![{words}]({chart.name}.svg)")
-    parts += ["## Setup", grid(["", ""], _setup(meta, outcome)), "## Run it again"]
+    parts += ["## Setup", grid(["", ""], setup(meta, outcome)), "## Run it again"]
     parts += [f"```sh\n{meta['command']}\n```", _provenance(meta)]
     return "\n\n".join(parts) + "\n"
 
@@ -253,7 +253,8 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _setup(meta: Mapping[str, Any], outcome: Outcome) -> list[list[str]]:
+def setup(meta: Mapping[str, Any], outcome: Outcome) -> list[list[str]]:
+    """Return how it was run: names and what they are."""
     seeds = meta["seeds"]
     rows = {
         "scale": SCALES.get(meta["scale"], meta["scale"]),

@@ -1,14 +1,13 @@
 """The report over all results: one interactive page that needs nothing but itself.
 
-What can be read stands in the page as HTML, so that it is there for every reader and printer. The
-page's script (``templates/results/*.js``) draws the charts from the numbers that travel with it,
+What can be read stands in the page as HTML, so that it is there for every reader and printer.
+Vega draws the charts from specifications that travel with the page; ``templates/results.js``
 sorts tables and filters the overview.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from softmargin._files import write_file
+from softmargin.charts import Chart
+from softmargin.charts.tones import Look, looks_of
+from softmargin.charts.vega import caption, script, specification
 from softmargin.papers.experiment import Experiment
 from softmargin.papers.outcome import VERDICTS, Outcome
-from softmargin.papers.pages import PAPERS, SCALES, source, whose
+from softmargin.papers.pages import PAPERS, setup, source, whose
 from softmargin.papers.registry import experiments
+from softmargin.papers.report_state import NOT_RUN, failures, missing
+from softmargin.papers.report_tables import TableView, table_view
 from softmargin.papers.write import NUMBERS, read_result
-from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
-from softmargin.report.result_charts import drawing, tones_of
-from softmargin.report.result_state import NOT_RUN, failures, missing
-from softmargin.report.result_tables import TableView, table_view
+from softmargin.report.page import asset, content_policy, render, style_of
 
 # a sign beside each word, so that colour never speaks alone
 SIGNS = {
@@ -37,7 +38,9 @@ SIGNS = {
     "path only": "…",
     NOT_RUN: "–",
 }
-FINDINGS = re.compile(r"(?:^|(?<=\. )|; )(as claimed|unlike the claim|left open), ", re.IGNORECASE)
+# what a finding says of the claim, by whether it agrees with it
+SAYS = {"As claimed": True, "Unlike the claim": False, "Left open": None}
+HERE = "softmargin.papers"
 SHOWN = 130  # letters of a verdict in the overview
 MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
 
@@ -68,15 +71,26 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A chart, what stands under it, and its specification as JSON."""
+
+    chart: Chart
+    caption: str
+    data: str
+
+
+@dataclass(frozen=True)
 class Part:
     """The section of one experiment."""
 
     meta: Mapping[str, Any]
     outcome: Outcome
+    remark: str
+    findings: Sequence[Any]
     tables: Sequence[TableView]
-    setup: Sequence[tuple[str, str]]
+    figures: Sequence[Figure]
+    setup: Sequence[Sequence[str]]
     environment: Sequence[tuple[str, str]]
-    data: str
 
 
 def results_page(folder: Path) -> str:
@@ -88,35 +102,32 @@ def results_page(folder: Path) -> str:
     Raises:
         ValueError: where the folder has no results, or some that cannot be read.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     known = experiments()
     found = _results(folder, known)
     lines = _lines(found, known, missing(folder, known, found))
-    tones = tones_of(chart for _, outcome in found.values() for chart in outcome.charts)
-    style, script = style_of_page(tones), script_of_page()
-    environment = Environment(
-        loader=PackageLoader("softmargin.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    return environment.get_template("results.html.j2").render(
+    looks = looks_of(chart for _, outcome in found.values() for chart in outcome.charts)
+    tones = dict.fromkeys(look.tone for of_chart in looks for look in of_chart)
+    rest = iter(looks)
+    parts = [_part(meta, one, [next(rest) for _ in one.charts]) for meta, one in found.values()]
+    style = style_of(tones, asset("style.css"), asset("results.css", HERE))
+    scripts = [script(), asset("results.js", HERE)]
+    return render(
+        "results.html.j2",
+        style,
+        scripts,
+        content_policy(style, scripts),
+        HERE,
         lines=lines,
-        parts=[_part(folder / name, *result) for name, result in found.items()],
+        parts=parts,
         failed=failures(folder, known),
         counts=_counts(lines),
         named=_named,
-        points=_points,
         source=source,
         whose=whose,
         papers={key: PAPERS.get(key, key) for key in dict.fromkeys(line.paper for line in lines)},
         signs=SIGNS,
+        says=SAYS,
         meanings=MEANINGS,
-        style=style,
-        script=script,
-        policy=content_policy(style, script),
     )
 
 
@@ -184,45 +195,28 @@ def _counts(lines: Iterable[Line]) -> dict[str, int]:
     return {word: counts[word] for word in dict.fromkeys((*SIGNS, *counts)) if counts[word]}
 
 
-def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
-    seeds = meta["seeds"]
-    setup = {
-        "scale": SCALES.get(meta["scale"], meta["scale"]),
-        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
-        **outcome.setup,
-        "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
-    }
+def _part(meta: dict[str, Any], outcome: Outcome, looks: Sequence[Sequence[Look]]) -> Part:
+    figures = [
+        Figure(chart, caption(chart), _island(specification(chart, own, page=True)))
+        for chart, own in zip(outcome.charts, looks, strict=True)
+    ]
     environment = {**meta["versions"], **meta["facts"]}
-    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))  # with its checksum
-    data = {"numbers": numbers, "drawings": [drawing(chart) for chart in outcome.charts]}
+    verdict = outcome.verdict
     return Part(
         meta,
         outcome,
-        [table_view(table, len(seeds)) for table in outcome.tables],
-        [(key, str(value)) for key, value in setup.items()],
+        getattr(verdict, "remark", verdict.sentence),
+        getattr(verdict, "findings", ()),
+        [table_view(table, len(meta["seeds"])) for table in outcome.tables],
+        figures,
+        setup(meta, outcome),
         [(key, str(value)) for key, value in environment.items()],
-        _island(data),
     )
 
 
 def _named(title: str) -> str:
     """Return a title with a capital first letter, unless that is a symbol such as β."""
     return title[:1].upper() + title[1:] if title[:1].isascii() else title
-
-
-def _points(sentence: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Return how a verdict begins, and its findings under what they say of the claim.
-
-    Example:
-        >>> _points("At this scale. As claimed, a is 1; b is 2; left open, c is 3.")
-        ('At this scale.', [('As claimed', ['a is 1', 'b is 2']), ('Left open', ['c is 3.'])])
-    """
-    first, *found = FINDINGS.split(sentence)
-    groups = [
-        (said.capitalize(), texts.split("; "))
-        for said, texts in zip(found[::2], found[1::2], strict=True)
-    ]
-    return first.strip(), groups
 
 
 def _island(data: Any) -> str:
