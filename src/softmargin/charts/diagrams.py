@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.charts.marks import NUMBER, Drawing, Paint, Rows
@@ -32,8 +33,8 @@ def reliability(chart: Chart, looks: Sequence[Look], paint: Paint) -> Drawing:
         for row in rows
     ]
     columns = min(MOST_COLUMNS, len(panels))
-    found = {"$schema": alt.SCHEMA_URL, "data": {"name": "rows"}, "concat": panels}
-    found |= {"columns": columns, "spacing": 24}
+    found: dict[str, Any] = {"$schema": alt.SCHEMA_URL, "data": {"name": "rows"}}
+    found |= {"concat": panels, "columns": columns, "spacing": 24}
     return Drawing(found, {"rows": rows}, _titles(chart), SQUARE + 80)
 
 
@@ -120,10 +121,11 @@ def _bins(series: Series, chart: str) -> dict[str, Any]:
     names = ("from", "to", "middle", "confidence", "accuracy", "low", "high", "samples")
     row |= {name: [] for name in names}
     for i, x, y, size in filled:
-        low, high = wilson_interval(min(max(y, 0.0), 1.0), size)
-        values = (i / count, (i + 1) / count, (i + 0.5) / count, x, y, low, high, size)
+        low, high = wilson_interval(np.clip([y], 0.0, 1.0), np.array([size]))
+        bin_of = i / count, (i + 1) / count, (i + 0.5) / count
+        values = (*bin_of, x, y, float(low[0]), float(high[0]), size)
         for name, value in zip(names, values, strict=True):
-            row[name].append(float(f"{float(value):.5g}"))
+            row[name].append(float(f"{value:.5g}"))
     total = sum(size for *_, size in filled)
     error = sum(size * abs(x - y) for _, x, y, size in filled) / total if total else math.nan
     return row | {"ece": "" if math.isnan(error) else f"ECE {100 * error:.1f} %"}
@@ -173,7 +175,7 @@ def _panel(chart: Chart, color: alt.Color, paint: Paint) -> dict[str, Any]:
     ).properties(width=SQUARE, height=SQUARE)
     counts = base.mark_rect(opacity=0.6).encode(
         alt.X("from:Q", title=chart.x_label, scale=unit, axis=alt.Axis(**ticks)),
-        alt.Y("samples:Q", title="samples", axis=alt.Axis(tickCount=2, format="~s")),
+        alt.Y("samples:Q", title="samples", axis=alt.Axis(tickCount=2, format=",~g")),
         to_0,
         color,
         **bars,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
 
-from softmargin.charts import Chart, Series
+from softmargin.charts import Chart
 from softmargin.charts.tones import INK, SOLID, Look, Tone
 
 Rows = list[dict[str, Any]]
@@ -48,12 +49,10 @@ class Drawing:
 
 
 class Pen:
-    """The channels that tell series apart, and the choice of series by the legend.
-
-    ``symbol`` is that of the legend: empty for the shapes of the points, None for no legend.
-    """
+    """The channels that tell series apart, and the choice of series by the legend."""
 
     def __init__(self, chart: Chart, looks: Sequence[Look], paint: Paint, symbol: str | None):
+        """Make them; ``symbol`` is the legend's: "" for those of the points, None for no legend."""
         self.paint = paint
         self.names = [each.name for each in chart.series]
         self.shown = alt.selection_point(
@@ -61,27 +60,24 @@ class Pen:
         )
         self.legend: Any = None
         if symbol is not None:
-            self.legend = alt.Legend(
-                title=None,
-                orient="top",
-                direction="horizontal",
-                symbolOpacity=1,
-            )
-            if symbol:
-                self.legend["symbolType"] = symbol
+            self.legend = alt.Legend(symbolType=symbol) if symbol else alt.Legend()
         tones = [paint(look.tone) for look in looks]
         shapes = [
             "stroke" if each.dashed else look.shape
             for each, look in zip(chart.series, looks, strict=True)
         ]
-        self.color = alt.Color("series:N", scale=self._scale(tones), legend=self.legend)
-        self.shape = alt.Shape("series:N", scale=self._scale(shapes), legend=self.legend)
+        self.color = alt.Color("series:N", title=None, scale=self._scale(tones), legend=self.legend)
+        self.shape = alt.Shape(
+            "series:N", title=None, scale=self._scale(shapes), legend=self.legend
+        )
         # where shapes tell series apart, only a reference is dashed
         dashes = [
             list(look.dashes if each.dashed or symbol else SOLID[0])
             for each, look in zip(chart.series, looks, strict=True)
         ]
-        self.dashes = alt.StrokeDash("series:N", scale=self._scale(dashes), legend=self.legend)
+        self.dashes = alt.StrokeDash(
+            "series:N", title=None, scale=self._scale(dashes), legend=self.legend
+        )
 
     def _scale(self, values: list[Any]) -> alt.Scale:
         return alt.Scale(domain=self.names, range=values)
@@ -105,14 +101,17 @@ def panel(chart: Chart, looks: Sequence[Look], paint: Paint) -> Drawing:
     return draw(chart, Pen(chart, looks, paint, symbol))
 
 
-def columns(chart: Chart, shift: Callable[[Series], float] = lambda _: 0.0) -> Rows:
-    """Return each series as one row: where it is drawn (``at``), and its values as lists."""
+def columns(chart: Chart, shift: Mapping[str, float] | None = None) -> Rows:
+    """Return each series as one row: where it is drawn (``at``), and its values as lists.
+
+    ``shift`` moves series of charts with named places sideways, by their name.
+    """
     rows = []
     for each in chart.series:
         row: dict[str, Any] = {"series": each.name, "dashed": each.dashed}
         if chart.categories:
             row["place"] = [_named(chart, x) for x in each.x]
-            by = 0.0 if each.dashed and chart.kind != "bars" else shift(each)
+            by = (shift or {}).get(each.name, 0.0)
             row["at"] = [None if x is None else round(x + by, 5) for x in each.x]
         else:
             row["at"] = [_above_0(x, chart.log_x) for x in each.x]
@@ -136,22 +135,17 @@ def lines(chart: Chart, pen: Pen) -> Drawing:
     if not marked:
         rows = [{k: v for k, v in row.items() if k != "marked"} for row in rows]
     base = _base(chart, "y", *(["marked"] if marked else []))
-    x, y = x_channel(chart), y_channel(chart)
-    layers = [
-        base.mark_line(strokeWidth=1.8).encode(
-            x, y, color=pen.color, strokeDash=pen.dashes, opacity=pen.opacity(1), order=AS_GIVEN
-        )
-    ]
+    y, opaque = y_channel(chart), pen.opacity(1)
+    curve = base.mark_line(strokeWidth=1.8)
+    layers = [curve.encode(y, pen.dashes, AS_GIVEN, opacity=opaque)]
     if _has_intervals(chart):
-        band = base.mark_area().encode(
-            x, y_channel(chart, "low"), y2="high:Q", color=pen.color, opacity=pen.opacity(0.15)
-        )
-        layers.insert(0, band)
+        ends = y_channel(chart, "low"), alt.Y2("high:Q")
+        layers.insert(0, base.mark_area().encode(*ends, opacity=pen.opacity(0.15)))
     if marked:
         marks = base.transform_filter("datum.marked").mark_point(filled=True, size=42)
-        layers.append(marks.encode(x, y, color=pen.color, shape=pen.shape, opacity=pen.opacity(1)))
-    layers.append(_reading(base, chart, pen))
-    return Drawing(_layered(layers, chart, pen), {"rows": rows}, _headings(chart), _entry(chart))
+        layers.append(marks.encode(y, pen.shape, opacity=opaque))
+    layers.append(_reading(base, chart))
+    return _drawing(chart, pen, layers, rows)
 
 
 def points(chart: Chart, pen: Pen) -> Drawing:
@@ -159,55 +153,51 @@ def points(chart: Chart, pen: Pen) -> Drawing:
     clouds = [each for each in chart.series if not each.dashed]
     step = 0.7 / max(len(clouds), 1)
     shift = {each.name: step * (i - (len(clouds) - 1) / 2) for i, each in enumerate(clouds)}
-    rows = columns(chart, lambda each: shift[each.name])
+    rows = columns(chart, shift)
     total = sum(len(each.x) for each in clouds)
     size = 60 if total <= 200 else 28 if total <= 1000 else 14
     base = _base(chart, "y")
-    x, y = x_channel(chart), y_channel(chart)
+    y = y_channel(chart)
     cloud = base.transform_filter("!datum.dashed")
-    layers = [
-        cloud.mark_point(filled=True, size=size).encode(
-            x, y, color=pen.color, shape=pen.shape, opacity=pen.opacity(0.85)
-        )
-    ]
+    marks = cloud.mark_point(filled=True, size=size)
+    layers = [marks.encode(y, pen.shape, opacity=pen.opacity(0.85))]
     if _has_intervals(chart):
-        layers.insert(0, _whiskers(cloud, chart, pen.color, pen))
+        layers.insert(0, _whiskers(cloud, chart, pen))
     if len(clouds) < len(chart.series):
-        line = base.transform_filter("datum.dashed").mark_line(strokeWidth=1.5)
-        look: Any = {"color": pen.color, "strokeDash": pen.dashes, "opacity": pen.opacity(1)}
-        layers.insert(0, line.encode(x, y, order=AS_GIVEN, **look))
-    layers.append(_reading(cloud, chart, pen))
-    return Drawing(_layered(layers, chart, pen), {"rows": rows}, _headings(chart), _entry(chart))
+        curve = base.transform_filter("datum.dashed").mark_line(strokeWidth=1.5)
+        layers.insert(0, curve.encode(y, pen.dashes, AS_GIVEN, opacity=pen.opacity(1)))
+    layers.append(_reading(cloud, chart))
+    return _drawing(chart, pen, layers, rows)
 
 
 def bars(chart: Chart, pen: Pen) -> Drawing:
     """Draw bars, side by side at each place; those of a reference are outlines."""
     places = _places(chart)
-    room = min((b - a for a, b in zip(places, places[1:], strict=False)), default=1.0)
-    together = 1 if all(len(each.x) == 1 for each in chart.series) else len(chart.series)
-    width = 0.8 * room / together
-    middle = (together - 1) / 2
-    floor = _floor(chart)
+    room = min((b - a for a, b in pairwise(places)), default=1.0)
+    beside = 1 if all(len(each.x) == 1 for each in chart.series) else len(chart.series)
+    width = 0.8 * room / beside
     rows = columns(chart)
     for place, row in enumerate(rows):
-        offset = width * (place - middle) if together > 1 else 0.0
+        offset = width * (place % beside - (beside - 1) / 2)
         at = [x + offset for x in row["at"]]
-        half = 0.46 * width
-        row |= {"at": _rounded(at), "left": _rounded(x - half for x in at)}
-        row |= {"right": _rounded(x + half for x in at)}
-    base = _base(chart, "y", "left", "right").transform_calculate(floor=repr(floor))
-    edges: Any = {"x2": "right:Q", "y2": "floor:Q", "tooltip": _tips(chart)}
-    x, y = x_channel(chart, "left", [places[0] - room / 2, places[-1] + room / 2]), y_channel(chart)
+        row["at"] = _rounded(at)
+        row["left"] = _rounded(x - 0.46 * width for x in at)
+        row["right"] = _rounded(x + 0.46 * width for x in at)
+    base = _base(chart, "y", "left", "right").transform_calculate(floor=repr(_floor(chart)))
+    edges: Any = {"x2": alt.X2("right:Q"), "y2": alt.Y2("floor:Q"), "tooltip": _tips(chart)}
+    y = y_channel(chart)
     filled = base.transform_filter("!datum.dashed").mark_rect()
-    layers = [filled.encode(x, y, fill=_fill(pen), opacity=pen.opacity(0.8), **edges)]
+    layers = [filled.encode(y, **edges, opacity=pen.opacity(0.8))]
     if any(each.dashed for each in chart.series):
         outline = base.transform_filter("datum.dashed").mark_rect(
             filled=False, strokeWidth=1.5, strokeDash=[4, 3]
         )
-        layers.append(outline.encode(x, y, stroke=pen.color, opacity=pen.opacity(1), **edges))
+        layers.append(outline.encode(y, **edges, opacity=pen.opacity(1)))
     if _has_intervals(chart):
-        layers.append(_whiskers(base, chart, alt.value(pen.paint(INK)), pen))
-    return Drawing(_layered(layers, chart, pen), {"rows": rows}, _headings(chart), _entry(chart))
+        whiskers = _whiskers(base, chart, pen)
+        layers.append(whiskers.encode(x_channel(chart), color=alt.value(pen.paint(INK))))
+    x = x_channel(chart, "left", [places[0] - room / 2, places[-1] + room / 2])
+    return _drawing(chart, pen, layers, rows, x=x)
 
 
 def histogram(chart: Chart, pen: Pen) -> Drawing:
@@ -217,35 +207,29 @@ def histogram(chart: Chart, pen: Pen) -> Drawing:
     outlines: Rows = []
     for row in rows:
         edges, counts = row["at"], [floor if y is None else y for y in row["y"]]
-        row |= {"at": _rounded((a + b) / 2 for a, b in zip(edges, edges[1:], strict=False))}
+        row["at"] = _rounded((a + b) / 2 for a, b in pairwise(edges))
         row |= {"from": edges[:-1], "to": edges[1:]}
-        outlines.append(
-            {
-                "series": row["series"],
-                "at": [edges[0], *edges, edges[-1]],
-                "y": [floor, *counts, *counts[-1:], floor],
-            }
-        )
+        around = {"at": [edges[0], *edges, edges[-1]], "y": [floor, *counts, counts[-1], floor]}
+        outlines.append({"series": row["series"], **around})
     outline = _base(chart, "y", data="outlines").transform_calculate(floor=repr(floor))
-    x, y = x_channel(chart), y_channel(chart)
+    y = y_channel(chart)
     layers = [
         outline.mark_area(interpolate="step-after").encode(
-            x, y, y2="floor:Q", color=pen.color, opacity=pen.opacity(0.13)
+            y, alt.Y2("floor:Q"), opacity=pen.opacity(0.13)
         ),
         outline.mark_line(interpolate="step-after", strokeWidth=1.5).encode(
-            x, y, color=pen.color, strokeDash=pen.dashes, opacity=pen.opacity(1)
+            y, pen.dashes, opacity=pen.opacity(1)
         ),
-        _reading(_base(chart, "y", "from", "to"), chart, pen),
+        _reading(_base(chart, "y", "from", "to"), chart),
     ]
-    data = {"rows": rows, "outlines": outlines}
-    return Drawing(_layered(layers, chart, pen), data, _headings(chart), _entry(chart))
+    return _drawing(chart, pen, layers, rows, outlines=outlines)
 
 
 def x_channel(chart: Chart, field: str = "at", domain: list[float] | None = None) -> alt.X:
     """Return the horizontal axis: of numbers, or of names at 0, 1, 2, ..."""
     title = lines_of(chart.x_label)
     if not chart.categories:
-        scale = alt.Scale(type="log" if chart.log_x else "linear", zero=False)
+        scale = _scale(chart.log_x)
         scale["nice"] = chart.kind == "points"
         if chart.extra.get("equal"):
             domain, scale["nice"] = _square(chart, "x"), False
@@ -269,7 +253,7 @@ def x_channel(chart: Chart, field: str = "at", domain: list[float] | None = None
 
 def y_channel(chart: Chart, field: str = "y") -> alt.Y:
     """Return the vertical axis."""
-    scale = alt.Scale(type="log" if chart.log_y else "linear", zero=False)
+    scale = _scale(chart.log_y)
     if chart.extra.get("equal"):
         scale["domain"], scale["nice"] = _square(chart, "y"), False
     axis = _numbers(chart.log_y, [y for s in chart.series for y in (*s.y, *s.low, *s.high)])
@@ -292,6 +276,10 @@ def lines_of(text: str, letters: int = LINE) -> Any:
     return textwrap.wrap(text, letters) or None
 
 
+def _scale(log: bool) -> alt.Scale:
+    return alt.Scale(type="log") if log else alt.Scale(type="linear", zero=False)
+
+
 def _numbers(log: bool, values: Sequence[float | None]) -> alt.Axis:
     """Return an axis of numbers; a logarithmic one has powers of ten, of few also 2 and 5 times."""
     above = [value for value in values if value is not None and value > 0]
@@ -304,46 +292,47 @@ def _numbers(log: bool, values: Sequence[float | None]) -> alt.Axis:
 
 
 def _base(chart: Chart, *more: str, data: str = "rows") -> alt.Chart:
-    fields = ["at", *more]
+    fields: list[Any] = ["at", *more]
     if data == "rows":
         fields += ["place"] * bool(chart.categories) + ["low", "high"] * _has_intervals(chart)
     flat = alt.Chart(alt.NamedData(data)).transform_flatten(fields)
     return flat.transform_window(place_in_line="row_number()")
 
 
-def _layered(layers: list[alt.Chart], chart: Chart, pen: Pen) -> dict[str, Any]:
+def _drawing(
+    chart: Chart,
+    pen: Pen,
+    layers: list[alt.Chart],
+    rows: Rows,
+    x: alt.X | None = None,
+    **more: Rows,
+) -> Drawing:
+    """Put layers over each other; all have the horizontal axis and the colours in common."""
     layers[0] = layers[0].properties(name="first").add_params(pen.shown)
-    width: Any = HEIGHT if chart.extra.get("equal") else "container"
-    found: dict[str, Any] = alt.layer(*layers).to_dict(validate=False)
-    return found | {"width": width, "height": HEIGHT}
+    together = alt.layer(*layers).encode(x or x_channel(chart), pen.color)
+    found: dict[str, Any] = together.to_dict(validate=False)
+    found["width"] = HEIGHT if chart.extra.get("equal") else "container"
+    found["height"] = HEIGHT
+    longest = max(len(each.name) for each in chart.series)
+    entry = math.ceil(LETTER * longest + 36)  # with its symbol and some air
+    return Drawing(found, {"rows": rows, **more}, _headings(chart), entry)
 
 
-def _reading(base: alt.Chart, chart: Chart, pen: Pen) -> alt.Chart:
+def _reading(base: alt.Chart, chart: Chart) -> alt.Chart:
     """Return what is seen of the value nearest to the pointer: a ring, and a text."""
     near = alt.selection_point(
         name="near", on="pointerover", clear="pointerout", nearest=True, empty=False
     )
     seen = alt.when(near).then(alt.value(1)).otherwise(alt.value(0))
     ring = base.mark_point(filled=False, size=90, strokeWidth=2, shape="circle")
-    encoded = ring.encode(
-        x_channel(chart), y_channel(chart), color=pen.color, opacity=seen, tooltip=_tips(chart)
-    )
+    encoded: alt.Chart = ring.encode(y_channel(chart), opacity=seen, tooltip=_tips(chart))
     return encoded.properties(name="reading").add_params(near)
 
 
-def _whiskers(base: alt.Chart, chart: Chart, color: Any, pen: Pen) -> alt.Chart:
-    return base.mark_rule(strokeWidth=1.5).encode(
-        x_channel(chart),
-        y_channel(chart, "low"),
-        y2="high:Q",
-        color=color,
-        opacity=pen.opacity(1),
-    )
-
-
-def _fill(pen: Pen) -> alt.Fill:
-    color = pen.color
-    return alt.Fill("series:N", scale=color["scale"], legend=pen.legend)
+def _whiskers(base: alt.Chart, chart: Chart, pen: Pen) -> alt.Chart:
+    ends = y_channel(chart, "low"), alt.Y2("high:Q")
+    rules: alt.Chart = base.mark_rule(strokeWidth=1.5).encode(*ends, opacity=pen.opacity(1))
+    return rules
 
 
 def _tips(chart: Chart) -> list[alt.Tooltip]:
@@ -371,11 +360,6 @@ def _headings(chart: Chart) -> dict[str, str]:
 
 def _has_intervals(chart: Chart) -> bool:
     return any(len(each.low) and len(each.high) for each in chart.series)
-
-
-def _entry(chart: Chart) -> int:
-    """Return the width of an entry of the legend: symbol, name, and some air."""
-    return math.ceil(LETTER * max(len(each.name) for each in chart.series) + 36)
 
 
 def _places(chart: Chart) -> list[float]:

@@ -126,7 +126,7 @@ def _drawn(chart: Chart, looks: Sequence[Look], paint: Paint) -> Drawing:
         from softmargin.charts import diagrams, marks
     except ModuleNotFoundError as error:
         raise _missing(error) from None
-    # the tests hold every kind against Vega-Lite's schema; to do so each time takes most of the time
+    # the tests hold every kind against Vega-Lite's schema; here that would take most of the time
     with debug_mode(False):
         if chart.kind == "ranks":
             return diagrams.ranks(chart, paint)
@@ -204,6 +204,9 @@ def _config(paint: Paint) -> dict[str, Any]:
         "axisX": {"grid": False},
         "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
         "legend": {
+            "orient": "top",
+            "direction": "horizontal",
+            "symbolOpacity": 1,
             "labelColor": ink,
             "labelFontSize": 12,
             "labelLimit": 320,

@@ -6,7 +6,7 @@
 - Over **data sets**: :func:`average_ranks`, :func:`friedman`, :func:`iman_davenport`,
   :func:`critical_difference`, :func:`cliques`, :func:`wins`.
 
-:func:`softmargin.report.ranks.critical_difference_figure` draws the last ones.
+A chart of kind ``ranks`` (:class:`softmargin.charts.Chart`) shows the last ones.
 """
 
 from softmargin.papers.statistics.many import holm
