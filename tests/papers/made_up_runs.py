@@ -72,7 +72,7 @@ def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment) -> None:
 def add(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all commands know the experiments; drawing charts takes no time."""
     register(monkeypatch, EXPERIMENT, OTHER)
-    monkeypatch.setattr("softmargin.papers.write.standalone_svg", lambda chart: repr(chart))
+    monkeypatch.setattr("softmargin.papers.write.svg", lambda chart, beside: repr(chart))
 
 
 def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:

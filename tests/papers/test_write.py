@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib")
+pytest.importorskip("altair")
 pytest.importorskip("scipy")
 
 from softmargin.charts import Chart, Series
@@ -211,10 +211,10 @@ def test_an_interrupted_write_leaves_the_old_result_whole(tmp_path, monkeypatch)
     written(tmp_path)
     before = (tmp_path / "numbers.json").read_bytes()
 
-    def full(chart):
+    def full(chart, beside):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write, "standalone_svg", full)
+    monkeypatch.setattr(write, "svg", full)
     with pytest.raises(OSError, match="No space left"):
         written(tmp_path, replace(OUTCOME, notes=["new"]))
     assert (tmp_path / "numbers.json").read_bytes() == before

@@ -306,7 +306,7 @@ def _tell(experiment: Experiment, outcome: Outcome, where: Path) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     """Write the report over a results folder into that folder."""
-    from softmargin.report.results import write_results_page
+    from softmargin.papers.report import write_results_page
 
     path = options.out / REPORT
     with _told_in_a_sentence(), writing_to(options.out):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softmargin.calibration import reliability_diagram
+from softmargin.charts.tones import GREEN, MUTED, beta_tone
 from softmargin.demo import results
 from softmargin.demo.training import Outcome
 from softmargin.report import figures
@@ -23,14 +24,13 @@ MARKERS = "osD^vPX*"
 
 def looks_of(outcomes: Sequence[Outcome]) -> list[Series]:
     """Return how each configuration looks, the same in all figures."""
-    tones = figures.beta_tones(outcome.configuration.beta for outcome in outcomes)
     looks = []
     for place, outcome in enumerate(outcomes):
         label = f"β = {outcome.configuration.label}"
         if outcome.configuration.warm_up_from is not None:
-            looks.append(Series(label, figures.GREEN, ">", "--"))
+            looks.append(Series(label, GREEN, ">", "--"))
         else:
-            tone = tones[outcome.configuration.beta]
+            tone = beta_tone(outcome.configuration.beta)
             looks.append(Series(label, tone, MARKERS[place % len(MARKERS)]))
     return looks
 
@@ -54,7 +54,7 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Figur
         if metric == "ece":
             axes.set_ylim(bottom=0)
         else:
-            axes.axhline(0, color=figures.MUTED.light, linewidth=1)
+            axes.axhline(0, color=MUTED.light, linewidth=1)
         panels.append(
             figures.to_svg(
                 figure,

@@ -21,11 +21,12 @@ import torch
 
 from softmargin._files import write_file, write_json
 from softmargin._papers import in_order
+from softmargin.charts import Chart
+from softmargin.charts.vega import svg
 from softmargin.papers.core import Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.pages import claims_page, index_page, result_page
 from softmargin.papers.store import read_format
-from softmargin.report.draw import standalone_svg
 
 FORMAT = 2
 NUMBERS, PAGE = "numbers.json", "README.md"
@@ -62,15 +63,29 @@ def write_result(
     meta = plain(_meta(experiment, scope, dict(facts or {})))
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _charts_in(folder) - set(names)
-    figures = {f"{chart.name}.svg": standalone_svg(chart) for chart in outcome.charts}
-    for name, text in figures.items():
-        write_file(folder / name, text)
+    sums = _write_figures(outcome.charts, folder)
     write_file(folder / PAGE, result_page(meta, outcome))
     for name in outdated:  # before the numbers, which are what says that they were there
         (folder / f"{name}.svg").unlink(missing_ok=True)
-    sums = {name: checksum(text.encode()) for name, text in figures.items()}
     content = plain({"format": FORMAT, **meta, **outcome.as_dict(), "figures": sums})
     write_json(folder / NUMBERS, content, dumps)
+
+
+def redraw(results: Path) -> None:
+    """Draw the figures of all results in a folder again, from their stored numbers."""
+    for path in sorted(results.glob(f"*/{NUMBERS}")):
+        _, outcome = read_result(path.parent)
+        values = read_numbers(path.parent)
+        values["figures"] = _write_figures(outcome.charts, path.parent)
+        write_json(path, values, dumps)
+
+
+def _write_figures(charts: Sequence[Chart], folder: Path) -> dict[str, str]:
+    """Write a file for each chart and return their checksums, by file name."""
+    figures = {f"{chart.name}.svg": svg(chart, charts) for chart in charts}
+    for name, text in figures.items():
+        write_file(folder / name, text)
+    return {name: checksum(text.encode()) for name, text in figures.items()}
 
 
 def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:

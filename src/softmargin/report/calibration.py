@@ -10,7 +10,8 @@ from softmargin.calibration.audit import Audit
 from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import IN_PERCENT, CalibrationResult
 from softmargin.calibration.scaling import Calibrator, TemperatureScaling
-from softmargin.report.figures import BLUES, GREEN, INK, Tone, house_style, new_figure, to_svg
+from softmargin.charts.tones import BLUES, GREEN, INK, Tone
+from softmargin.report.figures import house_style, new_figure, to_svg
 from softmargin.report.page import (
     Bullets,
     Code,

@@ -17,31 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softmargin.charts.tones import GREEN, GRID, INK, MUTED, Tone
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Tone:
-    """One colour: as it is on light paper and on dark paper, both as ``#rrggbb``."""
-
-    light: str
-    dark: str
-
-    @property
-    def variable(self) -> str:
-        """Return the name of the CSS variable that stands for this tone."""
-        return f"--tone-{self.light[1:]}"
-
-
-INK = Tone("#1f2328", "#e9e7e3")
-MUTED = Tone("#5b636c", "#a3a9b1")
-GRID = Tone("#dfe3e8", "#373c43")
-GREEN = Tone("#128a68", "#45c9a0")
-# blue and orange stay apart for every kind of colour vision; each goes from near β = 1 to far
-BLUES = Tone("#4396d6", "#4b9be0"), Tone("#0a3d78", "#b4dbfb")
-ORANGES = Tone("#e08a2c", "#e08a2c"), Tone("#8a2b06", "#ffd0a1")
 PAGE_TONES = (INK, MUTED, GRID, GREEN)
 
 
@@ -53,23 +35,6 @@ class Series:
     tone: Tone
     marker: str = "o"
     line: str = "-"
-
-
-def beta_tones(betas: Iterable[float]) -> dict[float, Tone]:
-    """Give every β its tone: blues above 1, ink at 1, oranges below, farther is stronger.
-
-    Example:
-        >>> beta_tones([5.0, 1.0])[1.0] == INK
-        True
-    """
-    values = sorted(set(betas))
-    above = [beta for beta in values if beta > 1]
-    below = [beta for beta in reversed(values) if beta < 1]
-    tones = {1.0: INK}
-    for side, ends in ((above, BLUES), (below, ORANGES)):
-        for place, beta in enumerate(side):
-            tones[beta] = _between(*ends, place / max(len(side) - 1, 1))
-    return tones
 
 
 @contextmanager
@@ -194,12 +159,3 @@ def draw_spread(axes: Axes, place: int, series: Series, values: Sequence[float])
 def _beeswarm(count: int) -> NDArray[np.float64]:
     """Return small sideways offsets that keep dots of equal value apart."""
     return np.linspace(-0.2, 0.2, count) if count > 1 else np.zeros(1)
-
-
-def _between(near: Tone, far: Tone, share: float) -> Tone:
-    return Tone(_mix(near.light, far.light, share), _mix(near.dark, far.dark, share))
-
-
-def _mix(first: str, second: str, share: float) -> str:
-    pairs = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)

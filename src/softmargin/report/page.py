@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from importlib.resources import files
+from typing import Any, ClassVar
 
-from softmargin.report.figures import GREEN, GRID, INK, MUTED, PAGE_TONES, Tone
+from softmargin.charts.tones import GREEN, GRID, INK, MUTED, ORANGES, Tone
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,19 @@ class Download:
         return "data:application/json;base64," + base64.b64encode(self.content.encode()).decode()
 
 
+COLOURS = {
+    "ink": INK,
+    "muted": MUTED,
+    "rule": GRID,
+    "focus": GREEN,
+    "paper": Tone("#f6f7f8", "#121417"),
+    "card": Tone("#ffffff", "#1a1d21"),
+    "code": Tone("#eef0f2", "#24282d"),
+    "good": GREEN,
+    "partly": ORANGES[0],
+    "bad": Tone("#c2362b", "#f08a80"),
+}
+HERE = "softmargin.report"
 Block = Text | Bullets | FigureGroup | Table | Facts | Code | Download
 
 
@@ -108,15 +123,63 @@ def render_page(page: Page) -> str:
         >>> "<p>a &lt; b</p>" in html
         True
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    style = style_of(page.tones, asset("style.css"), asset("page.css"))
+    return render("page.html.j2", style, page=page)
+
+
+def render(
+    template: str,
+    style: str,
+    scripts: Sequence[str] = (),
+    policy: str = "",
+    package: str = HERE,
+    **context: Any,
+) -> str:
+    """Return a page made from a template.
+
+    Args:
+        template: its file name; it extends ``base.html.j2``.
+        style: the style sheet, see :func:`style_of`.
+        scripts: scripts at the end of the page.
+        policy: what the browser may do, see :func:`content_policy`; empty for no such limits.
+        package: whose templates are looked at before those of this package.
+        context: what else the template needs.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("softmargin.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(HERE)]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    template = environment.get_template("page.html.j2")
-    tones = dict.fromkeys((*PAGE_TONES, *page.tones))
-    return template.render(page=page, tones=tones, ink=INK, muted=MUTED, rule=GRID, focus=GREEN)
+    found = environment.get_template(template)
+    return found.render(style=style, scripts=scripts, policy=policy, **context)
+
+
+def asset(name: str, package: str = HERE) -> str:
+    """Return the text of a file beside the templates of a package."""
+    return (files(package) / "templates" / name).read_text("utf-8")
+
+
+def style_of(tones: Iterable[Tone], *sheets: str) -> str:
+    """Return one style sheet, with every colour for light and for dark paper."""
+    names = {f"--{name}": tone for name, tone in COLOURS.items()}
+    names |= {tone.variable: tone for tone in (INK, MUTED, GRID, GREEN, *tones)}
+    colours = "".join(f"  {k}: light-dark({t.light}, {t.dark});\n" for k, t in names.items())
+    return f":root {{\n  color-scheme: light dark;\n{colours}}}\n" + "".join(sheets)
+
+
+def content_policy(style: str, scripts: Iterable[str]) -> str:
+    """Return what the browser may do: run these scripts, use this style, load nothing."""
+    allowed = " ".join(map(_digest, scripts))
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_digest(style)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,7 +1,7 @@
 """The report over all results: one interactive page that needs nothing but itself.
 
-What can be read stands in the page as HTML, so that it is there for every reader and printer. The
-page's script (``templates/results/*.js``) draws the charts from the numbers that travel with it,
+What can be read stands in the page as HTML, so that it is there for every reader and printer.
+Vega draws the charts from specifications that travel with the page; ``templates/results.js``
 sorts tables and filters the overview.
 """
 
@@ -17,14 +17,16 @@ from typing import Any
 
 from softmargin._files import write_file
 from softmargin._papers import PAPERS
+from softmargin.charts import Chart
+from softmargin.charts.tones import Look, looks_of
+from softmargin.charts.vega import caption, script, specification
 from softmargin.papers.core import Experiment, experiments
 from softmargin.papers.outcome import VERDICTS, Outcome
-from softmargin.papers.pages import SCALES, source, whose
+from softmargin.papers.pages import setup_of, source, whose
+from softmargin.papers.report_state import NOT_RUN, failures, missing
+from softmargin.papers.report_tables import TableView, table_view
 from softmargin.papers.write import NUMBERS, read_result
-from softmargin.report.result_assets import content_policy, script_of_page, style_of_page
-from softmargin.report.result_charts import drawing, tones_of
-from softmargin.report.result_state import NOT_RUN, failures, missing
-from softmargin.report.result_tables import TableView, table_view
+from softmargin.report.page import asset, content_policy, render, style_of
 
 # a sign beside each word, so that colour never speaks alone
 SIGNS = {
@@ -36,6 +38,7 @@ SIGNS = {
     "path only": "…",
     NOT_RUN: "–",
 }
+HERE = "softmargin.papers"
 SHOWN = 130  # letters of a verdict in the overview
 MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
 
@@ -66,15 +69,24 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A chart, what stands under it, and its specification as JSON."""
+
+    chart: Chart
+    caption: str
+    data: str
+
+
+@dataclass(frozen=True)
 class Part:
     """The section of one experiment."""
 
     meta: Mapping[str, Any]
     outcome: Outcome
     tables: Sequence[TableView]
-    setup: Sequence[tuple[str, str]]
+    figures: Sequence[Figure]
+    setup: Sequence[Sequence[str]]
     environment: Sequence[tuple[str, str]]
-    data: str
 
 
 def results_page(folder: Path) -> str:
@@ -86,23 +98,23 @@ def results_page(folder: Path) -> str:
     Raises:
         ValueError: where the folder has no results, or some that cannot be read.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     known = experiments()
     found = _results(folder, known)
     lines = _lines(found, known, missing(folder, known, found))
-    tones = tones_of(chart for _, outcome in found.values() for chart in outcome.charts)
-    style, script = style_of_page(tones), script_of_page()
-    environment = Environment(
-        loader=PackageLoader("softmargin.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    return environment.get_template("results.html.j2").render(
+    looks = looks_of(chart for _, outcome in found.values() for chart in outcome.charts)
+    tones = dict.fromkeys(look.tone for of_chart in looks for look in of_chart)
+    rest = iter(looks)
+    parts = [_part(meta, one, [next(rest) for _ in one.charts]) for meta, one in found.values()]
+    style = style_of(tones, asset("style.css"), asset("results.css", HERE))
+    scripts = [script(), asset("results.js", HERE)]
+    return render(
+        "results.html.j2",
+        style,
+        scripts,
+        content_policy(style, scripts),
+        HERE,
         lines=lines,
-        parts=[_part(folder / name, *result) for name, result in found.items()],
+        parts=parts,
         failed=failures(folder, known),
         counts=_counts(lines),
         named=_named,
@@ -111,9 +123,6 @@ def results_page(folder: Path) -> str:
         papers={key: PAPERS[key].subject for key in dict.fromkeys(line.paper for line in lines)},
         signs=SIGNS,
         meanings=MEANINGS,
-        style=style,
-        script=script,
-        policy=content_policy(style, script),
     )
 
 
@@ -181,24 +190,19 @@ def _counts(lines: Iterable[Line]) -> dict[str, int]:
     return {word: counts[word] for word in dict.fromkeys((*SIGNS, *counts)) if counts[word]}
 
 
-def _part(folder: Path, meta: dict[str, Any], outcome: Outcome) -> Part:
-    seeds = meta["seeds"]
-    setup = {
-        "scale": SCALES.get(meta["scale"], meta["scale"]),
-        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
-        **outcome.setup,
-        "differs from the paper's recipe": meta["deviations"] or "nowhere that is known",
-    }
+def _part(meta: dict[str, Any], outcome: Outcome, looks: Sequence[Sequence[Look]]) -> Part:
+    figures = [
+        Figure(chart, caption(chart), _island(specification(chart, own, page=True)))
+        for chart, own in zip(outcome.charts, looks, strict=True)
+    ]
     environment = {**meta["versions"], **meta["facts"]}
-    numbers = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))  # with its checksum
-    data = {"numbers": numbers, "drawings": [drawing(chart) for chart in outcome.charts]}
     return Part(
         meta,
         outcome,
-        [table_view(table, len(seeds)) for table in outcome.tables],
-        [(key, str(value)) for key, value in setup.items()],
+        [table_view(table, len(meta["seeds"])) for table in outcome.tables],
+        figures,
+        list(setup_of(meta, outcome).items()),
         [(key, str(value)) for key, value in environment.items()],
-        _island(data),
     )
 
 

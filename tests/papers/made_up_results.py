@@ -162,7 +162,7 @@ def experiment(name, paper="GD", **rest):
 def write_made_up(folder, name, found, paper="GD", **rest):
     """Write the numbers of a result, without its figures, which take their time."""
     made = experiment(name, paper, **rest)
-    with mock.patch.object(write, "standalone_svg", return_value="<svg/>"):
+    with mock.patch.object(write, "svg", return_value="<svg/>"):
         write.write_result(made, made.scope("desk", 5), found, folder / name)
 
 
