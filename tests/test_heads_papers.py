@@ -325,6 +325,7 @@ def test_adacos_refuses_what_it_cannot_do():
         head(torch.randn(4, 6))
 
 
+@pytest.mark.slow
 def test_adacos_compiles():
     torch.compiler.reset()
     eager = heads.AdaCosHead(6, 4, dtype=torch.float64)
