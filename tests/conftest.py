@@ -30,6 +30,14 @@ def _avoid_unusable_instructions() -> None:
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16" if broken else "DEFAULT"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts a browser or a cluster as slow."""
+    for item in items:
+        if item.get_closest_marker("browser") or item.get_closest_marker("ray"):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)

@@ -182,6 +182,7 @@ def _train(rank, world, rendezvous, features, target, results):
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not distributed.is_gloo_available(), reason="needs gloo")
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
     steps, number = 3, 10

@@ -55,6 +55,7 @@ def demo(tmp_path_factory):
     return run("demo", *SMALL, cwd=folder), folder / "softmargin-demo"
 
 
+@pytest.mark.slow
 def test_demo_prints_a_table_and_says_where_the_report_is(demo):
     done, folder = demo
     assert done.returncode == 0, done.stderr
@@ -66,6 +67,7 @@ def test_demo_prints_a_table_and_says_where_the_report_is(demo):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_demo_writes_a_page_and_the_numbers(demo):
     done, folder = demo
     assert sorted(os.listdir(folder)) == ["index.html", "results.json"]
@@ -81,6 +83,7 @@ def test_demo_writes_a_page_and_the_numbers(demo):
         assert mean in done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_it_names_gives_the_same_files(demo, tmp_path):
     _, folder = demo
     command = json.loads((folder / "results.json").read_text(encoding="utf-8"))["command"]
@@ -208,6 +211,7 @@ def test_it_runs_as_a_module_and_without_greek_letters():
     assert b"demo" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_control_c_ends_in_one_line(tmp_path):
     # the script, as a user types it: under "python -m", CPython ends with the signal instead of

@@ -18,7 +18,10 @@ import loss_cases
 import softmargin
 from softmargin import functional as F
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler"),
+]
 
 CLASSES = range(2, 11)
 UNROLLED = (5, 4, 6, 7)  # sums this short are written out by inductor, which has gone wrong

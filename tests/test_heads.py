@@ -166,6 +166,7 @@ def test_vmap_over_models_equals_a_loop(case):
             torch.testing.assert_close(together[name][i], gradient, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @each_head
 def test_compiles_to_one_graph(case):
     torch.compiler.reset()

@@ -325,6 +325,7 @@ def test_adacos_refuses_what_it_cannot_do():
         head(torch.randn(4, 6))
 
 
+@pytest.mark.slow
 def test_adacos_compiles():
     torch.compiler.reset()
     eager = heads.AdaCosHead(6, 4, dtype=torch.float64)
@@ -350,6 +351,7 @@ def _adacos_worker(rank, folder, x, target, weight, share):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [8, 20])  # unequal on purpose, or nothing left for the second
 def test_two_processes_get_the_scale_of_the_joined_batch(tmp_path, share):
     x, target = vectors(20, 6), torch.arange(20) % 9

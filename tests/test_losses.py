@@ -196,6 +196,7 @@ def test_hessian_equals_double_backward(case, options):
         torch.testing.assert_close(hessian, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @each_loss
 @pytest.mark.parametrize("kind", ["index", "probability"])
 def test_compiles_to_one_graph_that_schedules_do_not_break(case, kind):
@@ -218,6 +219,7 @@ def test_compiles_to_one_graph_that_schedules_do_not_break(case, kind):
     assert graphs.frame_count == compiled_once > 0  # new values, no new graph
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 def test_compiles_with_inductor():
     torch.compiler.reset()

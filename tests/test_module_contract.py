@@ -328,6 +328,7 @@ def test_a_value_set_before_backward_does_not_touch_the_gradient(case):
         assert torch.equal(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", loss_cases.EVERY_LOSS.values(), ids=loss_cases.EVERY_LOSS)
 @pytest.mark.parametrize("setting", ["own", "tau"])
 def test_compiled_code_sees_new_values_without_new_graphs(case, setting):

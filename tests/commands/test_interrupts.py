@@ -64,6 +64,7 @@ sys.addaudithook(count)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 30, 300, 1500, 2000, 2500])
 def test_ctrl_c_within_an_import_ends_in_one_line(number, tmp_path):
     code = AT_IMPORT.format(number=number)

@@ -22,6 +22,8 @@ pytest.importorskip("sklearn")
 if not hasattr(os, "fork"):
     pytest.skip("needs processes that can be copied", allow_module_level=True)
 
+pytestmark = pytest.mark.slow
+
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate")
 TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 

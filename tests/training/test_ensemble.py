@@ -115,6 +115,7 @@ def together(configs: list[TrainingConfig], folds: list[Fold] | None) -> list[li
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "optimizer", "bound"),
     [("64", "sgd", 1e-9), ("64", "adam", 1e-9), ("32", "sgd", 1e-3)],
@@ -135,6 +136,7 @@ def test_every_model_is_the_one_trained_alone(
         assert worst < bound, (config, worst)
 
 
+@pytest.mark.slow
 def test_folds_of_unequal_size_are_exact(tmp_path: Path) -> None:
     """Some folds of 149 rows have three batches, others a fourth of one row: none is dropped."""
     folds, batch = iris_folds(4), 37
@@ -267,6 +269,7 @@ print(result.history("nll").double().sum(1).tolist())
 """
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_the_same(tmp_path: Path) -> None:
     def start(out: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", KILLED, str(tmp_path / out)]

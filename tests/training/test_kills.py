@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from killing import SCENARIOS
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked"),
+]
 PROGRAM = Path(__file__).with_name("killing.py")
 
 
