@@ -11,7 +11,8 @@ from torch import Tensor
 from softmargin import models
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble.engine import Part
-from softmargin.training.ensemble.members import build_network, make_parts
+from softmargin.training.ensemble.kinds import make_parts
+from softmargin.training.ensemble.members import build_network
 
 
 class EnsembleResult:
