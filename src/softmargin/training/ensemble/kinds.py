@@ -103,22 +103,20 @@ class Kind:
 
     def draw(self) -> Iterator[tuple[str, Tensor]]:
         """Draw the tensors of one model anew, from the present state of the random numbers."""
-        features, classes = self.head.in_features, self.head.num_classes
-        config = self.configs[0]
-        drawn: dict[str, nn.Module] = {
-            "head": make_head(config.head, features, classes, config.head_options)
-        }
-        if not self.stacks_loss:
-            drawn["loss"] = make_loss(config.loss, config.loss_options)
-        if self.center is not None:
-            drawn["center"] = self.center
-        for owner, module in drawn.items():
-            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-                full = f"{owner}.{name}"
-                if isinstance(tensor, nn.Parameter) or (
-                    full in self.state and full not in self.numbers
-                ):
-                    yield full, tensor
+        config, head, loss = self.configs[0], self.head, self.loss
+        if self.stacks_head:  # one of ours, which can draw all of its parameters again
+            head.reset_parameters()
+        else:
+            head = make_head(config.head, head.in_features, head.num_classes, config.head_options)
+        if [*loss.parameters(), *self.losses.state]:
+            loss = make_loss(config.loss, config.loss_options)
+        for owner, module in zip(Parts._fields, (head, loss, self.center), strict=True):
+            if module is not None:
+                yield from ((f"{owner}.{name}", p) for name, p in module.named_parameters())
+                for name, buffer in module.named_buffers():
+                    full = f"{owner}.{name}"
+                    if full in self.state and full not in self.numbers:
+                        yield full, buffer
 
     def schedules(self, place: int, total: int) -> list[tuple[str, Any]]:
         """Return the moving numbers of a member and what they are at every step."""

@@ -65,6 +65,13 @@ class Models:
     def _draw(self, network: nn.Module) -> None:
         """Draw all tensors as the trainer does: network, head and loss, from the stream's seed."""
         drawn: dict[str, list[Tensor]] = defaultdict(list)
+        learned: set[str] = set()
+
+        def keep(name: str, tensor: Tensor) -> None:
+            drawn[name].append(tensor.detach().clone())
+            if tensor.requires_grad:
+                learned.add(name)
+
         with torch.random.fork_rng(devices=[]):
             for stream in self.streams:
                 # what torch.manual_seed does on the CPU, without a look at all other devices
@@ -72,16 +79,16 @@ class Models:
                 for layer in self.layers:
                     network.get_submodule(layer).reset_parameters()  # type: ignore[operator]
                 for name, p in network.named_parameters():
-                    drawn[name].append(nn.Parameter(p.detach().clone()))
+                    keep(name, p)
                 after = torch.get_rng_state()
                 for number, kind in enumerate(self.kinds):
                     torch.set_rng_state(after)
                     for name, tensor in kind.draw():
-                        drawn[f"{number}.{name}"].append(tensor)
+                        keep(f"{number}.{name}", tensor)
         for name, tensors in drawn.items():
-            whole = self._laid_out(name, torch.stack([each.detach() for each in tensors]))
-            learned = isinstance(tensors[0], nn.Parameter) and tensors[0].requires_grad
-            (self.params if learned else self.state)[name] = whole.requires_grad_(learned)
+            whole = self._laid_out(name, torch.stack(tensors))
+            kept = self.params if name in learned else self.state
+            kept[name] = whole.requires_grad_(name in learned)
         for number, kind in enumerate(self.kinds):
             for name, values in kind.numbers.items():
                 each = torch.stack(values).unsqueeze(1)
