@@ -35,6 +35,11 @@ class EnsembleResult:
         """Return the number of models."""
         return len(self.configs)
 
+    @property
+    def numbers(self) -> list[int]:
+        """The models that are here: all, except while they are trained in parts."""
+        return sorted(self._places)
+
     def history(self, name: str) -> Tensor:
         """Return a score after every epoch, (K, epochs): train_loss, accuracy, nll or ece."""
         rows = []
