@@ -273,9 +273,9 @@ class Part(Models):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from there."""
         self.epoch, self.history, self.slots = state["epoch"], state["history"], state["slots"]
+        self.state = {name: state["state"][name].view_as(t) for name, t in self.state.items()}
         with torch.no_grad():
-            for own, kept in ((self.params, state["params"]), (self.state, state["state"])):
-                for name, value in own.items():
-                    value.copy_(kept[name])
+            for name, p in self.params.items():
+                p.copy_(state["params"][name])
         if self.recorder is not None:
             self.recorder.load_state_dict(state["recorder"])

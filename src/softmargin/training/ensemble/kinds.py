@@ -84,7 +84,7 @@ class Kind:
 
         What is neutral is not: dividing by 1 costs as much as dividing by 2.
         """
-        setting = getattr(getattr(self, owner), "settings", {}).get(name)
+        setting: Any = getattr(getattr(self, owner), "settings", {}).get(name)
         if name in self._moved(owner) or (setting is not None and setting.moves):
             return True
         if any(not torch.equal(each, values[0]) for each in values):

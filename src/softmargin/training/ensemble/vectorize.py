@@ -32,7 +32,7 @@ class Vectorized:
         """Return what ``function``, of the module, gives for every model, and the new state."""
         if not self.one_by_one:
             call = torch.vmap(partial(self._one, function), randomness="different")
-            return call(tensors, *inputs)  # type: ignore[no-any-return]
+            return call(tensors, *inputs)
         found = []
         for k in range(len(inputs[0])):
             own = {name: value[k] for name, value in tensors.items()}
