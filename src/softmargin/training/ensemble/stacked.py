@@ -2,8 +2,9 @@
 
 Any head or loss can be trained together, by :mod:`softmargin.training.ensemble.vectorize`. Those
 here are at least 1.5 times as fast for 100 models, by ``python -m benchmarks.stacked``, and a test
-compares each with the public module. There is one more dimension in front, the models: features
-(K, B, D), logits (K, B, C), parameters (K, ...), settings (K,), an index (K, B, 1) of the targets.
+compares each with the public module; center loss cannot move its centers under vmap. There is one
+more dimension in front, the models: features (K, B, D), logits (K, B, C), parameters (K, ...),
+settings (K,), an index (K, B, 1) of the targets.
 """
 
 from __future__ import annotations
