@@ -1,6 +1,16 @@
 """Run every benchmark: ``python -m benchmarks``."""
 
-from benchmarks import calibration, diagnostics, ensemble, heads, imports, losses, scaling, trainer
+from benchmarks import (
+    calibration,
+    diagnostics,
+    ensemble,
+    heads,
+    imports,
+    losses,
+    scaling,
+    stacked,
+    trainer,
+)
 
 losses.main()
 heads.main()
@@ -8,5 +18,6 @@ calibration.main()
 scaling.main()
 trainer.main()
 ensemble.main()
+stacked.main()
 diagnostics.main()
 imports.main()

@@ -14,11 +14,14 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.demo import Configuration, DemoSetting, results, run_demo
-from softmargin.demo import command as demo_command
-from softmargin.demo.page import demo_page, findings
-from softmargin.demo.training import load_digits, train
+from softmargin.demo.page import demo_page, findings, write_report
+from softmargin.demo.run import draw_images, load_digits
 from softmargin.functional import gradient_decay_loss
+from softmargin.heads import LinearHead
+from softmargin.losses import GradientDecayLoss
 from softmargin.theory import gradient_magnitude
+from softmargin.training.batches import order_of_epoch
+from softmargin.training.parts import make_schedules
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SETTING = DemoSetting(betas=(20.0, 1.0, 0.01), num_seeds=2, first_seed=3)
@@ -31,10 +34,10 @@ def outcomes():
 
 def test_measured_gradients_lie_on_the_curve(outcomes):
     for outcome in outcomes[:-1]:
-        gradients = outcome.gradients()
-        assert len(gradients.p) == 2 * 200 * 8
-        theory = gradient_magnitude(gradients.p.numpy(), outcome.configuration.beta)
-        assert np.abs(gradients.magnitude.numpy() - theory).max() < 1e-4
+        p, magnitude = (each.numpy() for each in outcome.gradients())
+        assert len(p) == 2 * 200 * 8
+        theory = gradient_magnitude(p, outcome.configuration.beta)
+        assert np.abs(magnitude - theory).max() < 1e-4
         assert outcome.largest_deviation() < 1e-5
         p, magnitude = results.shown_gradients(outcome)
         assert len(p) == len(magnitude) >= 10
@@ -50,51 +53,52 @@ def test_beta_moves_confidence_the_way_it_should(outcomes):
 def test_beta_one_is_cross_entropy():
     """The same training with torch's own loss ends with the same predictions."""
     setting = DemoSetting(betas=(1.0,), num_seeds=1, epochs=3)
-    digits = load_digits(0, setting.train_images)
-    run = train(setting, Configuration(1.0), digits, 0)
+    run = run_demo(setting)[0].runs[0]
+    whole, drawn = load_digits().train, draw_images(0)
+    x, y = whole.x[drawn] / 16, whole.y[drawn]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layers = torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)
         network = torch.nn.Sequential(*layers)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
-    for epoch in (1, 2, 3):
-        order = torch.from_numpy(np.random.default_rng([0, epoch]).permutation(200))
-        for batch in order.split(20):
+    for epoch in range(3):
+        for batch in order_of_epoch(0, epoch, 200).split(20):
             optimiser.zero_grad()
-            logits = network(digits.train_x[batch])
-            torch.nn.functional.cross_entropy(logits, digits.train_y[batch]).backward()
+            torch.nn.functional.cross_entropy(network(x[batch]), y[batch]).backward()
             optimiser.step()
-    expected = network(digits.test_x).softmax(-1).amax(-1).double()
-    torch.testing.assert_close(run.confidence, expected, atol=1e-4, rtol=0)
+    logits = network(x[200:])
+    nll = torch.nn.functional.cross_entropy(logits, y[200:]).item()
+    assert run.metrics["nll"] == pytest.approx(nll, abs=1e-4)
+    confidence = logits.softmax(-1).amax(-1).double().mean().item()
+    assert run.metrics["confidence"] == pytest.approx(confidence, abs=1e-5)
 
 
-def test_all_betas_share_weights_and_order():
-    """Without a single step the networks are equal; with equal β so are all runs."""
-    setting = DemoSetting(num_seeds=1, epochs=2)
-    digits = load_digits(5, 200)
-    same = [train(setting, Configuration(0.5), digits, 5) for _ in range(2)]
-    assert torch.equal(same[0].confidence, same[1].confidence)
-    still = DemoSetting(num_seeds=1, epochs=1, learning_rate=1e-300)
-    runs = [train(still, Configuration(beta), digits, 5) for beta in (20.0, 0.01)]
-    assert torch.equal(runs[0].confidence, runs[1].confidence)
+def test_all_betas_share_weights_and_images():
+    """Without a single step worth the name the networks are equal."""
+    still = DemoSetting(betas=(20.0, 0.01), num_seeds=1, epochs=1, learning_rate=1e-300)
+    large, small, _ = run_demo(still)
+    assert large.runs[0].metrics == small.runs[0].metrics
 
 
 def test_the_split_has_every_image_once():
-    digits = load_digits(1, 200)
-    together = torch.cat([digits.train_x, digits.test_x])
-    assert together.shape == (1797, 64)
-    assert (together.min(), together.max()) == (0.0, 1.0)
-    assert torch.bincount(torch.cat([digits.train_y, digits.test_y])).sum() == 1797
-    other = load_digits(2, 200)
-    assert not torch.equal(digits.train_x, other.train_x)
+    digits, drawn = load_digits(), draw_images(1)
+    assert digits.train.x.shape == (1797, 64)
+    assert (digits.train.x.min(), digits.train.x.max()) == (0.0, 16.0)
+    assert torch.equal(drawn.sort().values, torch.arange(1797))
+    assert not torch.equal(drawn, draw_images(2))
 
 
 def test_the_warm_up_rises_linearly_then_stays():
-    warm_up = DemoSetting().configurations[-1]
-    assert warm_up.beta_at(0.0) == 0.01
-    assert warm_up.beta_at(0.25) == pytest.approx((0.01 + 1) / 2)
-    assert warm_up.beta_at(0.5) == warm_up.beta_at(0.99) == 1.0
-    assert Configuration(5.0).beta_at(0.0) == 5.0
+    setting = DemoSetting()
+    warm_up = setting.configurations[-1].training(setting, 0)
+    loss, head = GradientDecayLoss(), LinearHead(2, 2)
+    (schedule,) = make_schedules(warm_up.schedules, loss, head, total=100)
+    assert schedule.value_at(0) == 0.01
+    assert schedule.value_at(25) == pytest.approx((0.01 + 1) / 2)
+    assert schedule.value_at(50) == schedule.value_at(99) == 1.0
+    fixed = Configuration(5.0).training(setting, 0)
+    assert fixed.schedules == ()
+    assert fixed.loss_options == {"beta": 5.0}
 
 
 def test_the_same_setting_gives_the_same_numbers():
@@ -114,7 +118,7 @@ def test_threads_are_restored():
     run_demo(DemoSetting(betas=(1.0,), num_seeds=1, epochs=1))
     assert torch.get_num_threads() == before
 
-    def interrupt():
+    def interrupt(done, total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -159,7 +163,7 @@ def test_the_page_reports_its_run(outcomes):
 def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
     """Shares in % with its sign, the NLL without, in the table, on the page and in the terminal."""
     monkeypatch.setenv("COLUMNS", "200")
-    demo_command.show_results(SETTING, outcomes)
+    results.show_results(SETTING, outcomes)
     shown = capsys.readouterr().out
     for row in results.table_rows(outcomes):
         for column, cell in zip(results.COLUMNS, row[1:], strict=True):
@@ -186,7 +190,7 @@ def test_the_diagrams_say_that_their_error_is_pooled(outcomes):
 
 def test_a_page_is_whole_or_not_there(outcomes, tmp_path, monkeypatch):
     """Whatever write it dies at, what was there before is there still."""
-    demo_command.write_report(SETTING, outcomes, tmp_path / "a" / "b")
+    write_report(SETTING, outcomes, tmp_path / "a" / "b")
     before = (tmp_path / "a" / "b" / "index.html").read_bytes()
     replaced = []
 
@@ -197,7 +201,7 @@ def test_a_page_is_whole_or_not_there(outcomes, tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", die)
     other = DemoSetting(betas=(20.0, 1.0, 0.01), num_seeds=2, first_seed=4)
     with pytest.raises(KeyboardInterrupt):
-        demo_command.write_report(other, outcomes, tmp_path / "a" / "b")
+        write_report(other, outcomes, tmp_path / "a" / "b")
     assert replaced
     assert (tmp_path / "a" / "b" / "index.html").read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == [

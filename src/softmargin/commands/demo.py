@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from pathlib import Path
 
 from softmargin.commands.common import (
@@ -12,6 +13,7 @@ from softmargin.commands.common import (
     check_out,
     count,
     folder,
+    progress,
     quoted,
     require_lab,
     seed,
@@ -62,13 +64,20 @@ def run(options: argparse.Namespace) -> None:
         )
     check_out(options.out)
     require_lab()
-    from softmargin.demo import DemoSetting, command
+    from softmargin.demo import DemoSetting, run_demo
+    from softmargin.demo.page import write_report
+    from softmargin.demo.results import show_results
 
     setting = DemoSetting(chosen, options.seed, options.seeds)
-    outcomes = command.run_with_progress(setting)
+    networks = len(setting.configurations) * setting.num_seeds
+    print(f"Training {networks} small networks on handwritten digits.", file=sys.stderr, flush=True)
+    with progress() as show:
+        outcomes = run_demo(
+            setting, lambda done, total: show(done, total, f"training {networks} networks")
+        )
     with writing_to(options.out, resumes=False):
-        page = command.write_report(setting, outcomes, options.out)
-    command.show_results(setting, outcomes)
+        page = write_report(setting, outcomes, options.out)
+    show_results(setting, outcomes)
     print(f"\nReport: {page}")
 
 

@@ -45,12 +45,18 @@ GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
     },
     "model": {
         "model": (str, "network, such as fcnn, small_resnet, resnet18"),
-        "head": (str, "head, such as linear, arcface, arcgrad (see softmargin losses)"),
+        "head": (
+            str,
+            "head, such as linear, arcface (see softmargin losses), or package.module:Class",
+        ),
         "scale": (float, "scale of the head"),
         "margin": (float, "margin of the head"),
     },
     "loss": {
-        "loss": (str, "loss, such as gradient_decay, focal (see softmargin losses)"),
+        "loss": (
+            str,
+            "loss, such as gradient_decay (see softmargin losses), or package.module:Class",
+        ),
         "beta": (float, "gradient decay factor of the loss"),
         "tau": (float, "temperature of the loss"),
         "lam": (float, "weight of the regulariser of the loss"),
@@ -150,9 +156,11 @@ def check_names(config: TrainingConfig) -> None:
     with naming("model"):
         models.find(config.model, "model")
     with naming("head"):
-        catalogue.find_head(config.head)
+        if ":" not in config.head:  # not a class of the user's own, which only an import shows
+            catalogue.find_head(config.head)
     with naming("loss"):
-        catalogue.find_loss(config.loss)
+        if ":" not in config.loss:
+            catalogue.find_loss(config.loss)
     with naming("lr_schedule"):
         learning_rate(config.lr_schedule, config.lr, total=1)
 

@@ -6,7 +6,6 @@
 ['1', '0.01→1']
 """
 
-from softmargin.demo.setting import Configuration, DemoSetting
-from softmargin.demo.training import Outcome, Run, run_demo
+from softmargin.demo.run import Configuration, DemoSetting, Outcome, Run, run_demo
 
 __all__ = ["Configuration", "DemoSetting", "Outcome", "Run", "run_demo"]

@@ -10,7 +10,7 @@ import numpy as np
 from softmargin.calibration import reliability_diagram
 from softmargin.charts.tones import GREEN, MUTED, beta_tone
 from softmargin.demo import results
-from softmargin.demo.training import Outcome
+from softmargin.demo.run import Outcome
 from softmargin.report import figures
 from softmargin.report.figures import Series
 from softmargin.report.page import FigureGroup
@@ -82,7 +82,7 @@ def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Fig
             continue
         theory = gradient_magnitude(p, outcome.configuration.beta)
         figures.draw_gradients(axes, look, (p, theory), results.shown_gradients(outcome))
-        count += len(outcome.gradients().p)
+        count += len(outcome.gradients()[0])
         deviation = max(deviation, outcome.largest_deviation())
     axes.set_xlabel("p, probability of the target class")
     axes.set_ylabel("gradient |∂J/∂z|, target logit")

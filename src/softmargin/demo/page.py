@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from softmargin._files import write_file
 from softmargin.demo import results
 from softmargin.demo.figures import (
     curves_figure,
@@ -14,8 +16,7 @@ from softmargin.demo.figures import (
     reliability_figure,
     spread_figure,
 )
-from softmargin.demo.setting import DemoSetting
-from softmargin.demo.training import Outcome
+from softmargin.demo.run import DemoSetting, Outcome
 from softmargin.report.figures import house_style
 from softmargin.report.page import (
     Bullets,
@@ -66,6 +67,19 @@ def demo_page(setting: DemoSetting, outcomes: Sequence[Outcome]) -> str:
             Section("How this was made", _provenance(setting, outcomes)),
         ]
     return render_page(Page(TITLE, LEAD, sections, [look.tone for look in looks]))
+
+
+def write_report(setting: DemoSetting, outcomes: Sequence[Outcome], out: Path) -> Path:
+    """Write the numbers and the page, each whole or not at all; return where the page is.
+
+    Raises:
+        OSError: where they cannot be written.
+    """
+    numbers, page = results.to_json(setting, outcomes), demo_page(setting, outcomes)
+    out.mkdir(parents=True, exist_ok=True)
+    write_file(out / "results.json", numbers)
+    write_file(out / "index.html", page)
+    return out / "index.html"
 
 
 def findings(outcomes: Sequence[Outcome]) -> list[str]:

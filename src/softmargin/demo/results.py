@@ -13,10 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 import softmargin
-from softmargin.demo.setting import DemoSetting
-from softmargin.demo.training import Outcome
-
-DIGITS = 1797
+from softmargin._table import print_paragraph, print_table
+from softmargin.demo.run import NUM_IMAGES, DemoSetting, Outcome
 
 Floats = NDArray[np.floating[Any]]
 
@@ -64,7 +62,8 @@ def describe(setting: DemoSetting) -> str:
         seeds = f"seeds {setting.first_seed} to {setting.seeds[-1]}"
     return (
         f"scikit-learn digits, {setting.train_images} images to train, "
-        f"{DIGITS - setting.train_images} to test; network 64-{setting.hidden_units}-10 with ReLU; "
+        f"{NUM_IMAGES - setting.train_images} to test; "
+        f"network 64-{setting.hidden_units}-10 with ReLU; "
         f"SGD, learning rate {setting.learning_rate:g}, momentum {setting.momentum:g}, "
         f"batches of {setting.batch_size}; {setting.epochs} epochs; {seeds}"
     )
@@ -105,7 +104,7 @@ def to_json(setting: DemoSetting, outcomes: Sequence[Outcome]) -> str:
     content = {
         "command": command(setting),
         "versions": versions(),
-        "setting": {**asdict(setting), "test_images": DIGITS - setting.train_images},
+        "setting": {**asdict(setting), "test_images": NUM_IMAGES - setting.train_images},
         "units": "shares from 0 to 1; nll and train_loss (plain cross-entropy) in nats",
         "configurations": [_as_dict(outcome) for outcome in outcomes],
     }
@@ -149,7 +148,7 @@ def _gradients_as_dict(outcome: Outcome) -> dict[str, Any] | None:
         return None
     p, magnitude = shown_gradients(outcome)
     return {
-        "measured": len(outcome.gradients().p),
+        "measured": len(outcome.gradients()[0]),
         "largest_deviation_from_theory": outcome.largest_deviation(),
         "shown_p": p.tolist(),
         "shown_magnitude": magnitude.tolist(),
@@ -158,7 +157,21 @@ def _gradients_as_dict(outcome: Outcome) -> dict[str, Any] | None:
 
 def shown_gradients(outcome: Outcome, steps: int = 25) -> tuple[Floats, Floats]:
     """Return one measured gradient for each of ``steps`` equal intervals of p that has any."""
-    gradients = outcome.gradients()
-    p = gradients.p.numpy()
+    p, magnitude = (each.numpy() for each in outcome.gradients())
     _, first = np.unique(np.minimum(p * steps, steps - 1).astype(int), return_index=True)
-    return p[first], gradients.magnitude.numpy()[first]
+    return p[first], magnitude[first]
+
+
+def show_results(setting: DemoSetting, outcomes: Sequence[Outcome]) -> None:
+    """Print the setting, the table and what its rows and columns mean."""
+    headings = ["β", *(column.short for column in COLUMNS)]
+    print_paragraph(describe(setting) + ".")
+    print()
+    print_table([headings, *table_rows(outcomes)], right=headings[1:])
+    print()
+    seeds = f"{setting.num_seeds} seeds" if setting.num_seeds > 1 else "one seed (no sd)"
+    print_paragraph(
+        f"Mean ± sd over {seeds}, on the test images. ECE has 10 bins. conf − acc above 0 is "
+        "over-confident, below 0 under-confident. NLL is in nats."
+    )
+    print_paragraph(describe_warm_up(setting))

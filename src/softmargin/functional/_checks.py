@@ -60,6 +60,8 @@ def value_range(tensor: Tensor) -> tuple[float, float] | None:
     """Return the smallest and largest value, or None where looking at values is not free."""
     if torch.compiler.is_compiling() or tensor.device.type != "cpu" or not tensor.numel():
         return None
+    if torch._C._functorch.is_batchedtensor(tensor):  # trying costs more than the loss itself
+        return None
     try:
         if not tensor.ndim:
             value = tensor.item()

@@ -69,8 +69,10 @@ class TrainingConfig:
     Attributes:
         data: name of a data set of :mod:`softmargin.data`.
         model: name of a network of :mod:`softmargin.models`.
-        head: name of a head, such as ``"linear"`` or ``"arcface"``.
-        loss: name of a loss, such as ``"gradient_decay"`` or ``"focal"``.
+        head: name of a head, such as ``"linear"`` or ``"arcface"``; or a class of your own, a
+            subclass of :class:`softmargin.heads.Head`, which becomes ``"package.module:Class"``.
+        loss: name of a loss, such as ``"gradient_decay"`` or ``"focal"``; or a class of your own,
+            any ``nn.Module`` from logits and classes to one number.
         model_options: arguments of the network.
         head_options: arguments of the head.
         loss_options: arguments of the loss.
@@ -96,8 +98,8 @@ class TrainingConfig:
 
     data: str = "digits"
     model: str = "fcnn"
-    head: str = "linear"
-    loss: str = "gradient_decay"
+    head: Any = "linear"  # kept as text; so is the loss
+    loss: Any = "gradient_decay"
     model_options: Mapping[str, Any] = field(default_factory=dict)
     head_options: Mapping[str, Any] = field(default_factory=dict)
     loss_options: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +157,17 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, but got {value!r}.")
     return value
+
+
+def _part(name: str, value: Any) -> str:
+    """Return the name of a head or loss; a class is named by where it can be imported from."""
+    if not isinstance(value, type):
+        return _text(name, value)
+    if "<locals>" in value.__qualname__:
+        raise ValueError(
+            f"{name} must be a class at the top of its module, but got {value.__qualname__}."
+        )
+    return f"{value.__module__}:{value.__qualname__}"
 
 
 def _choice(name: str, value: Any, *, allowed: tuple[str, ...]) -> str:
@@ -232,7 +245,8 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 _share = partial(_number, inclusive=True, below=1.0, optional=False)
 _at_least_0 = partial(_number, inclusive=True, optional=False)
 CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(("data", "model", "head", "loss", "lr_schedule"), _text),
+    **dict.fromkeys(("data", "model", "lr_schedule"), _text),
+    **dict.fromkeys(("head", "loss"), _part),
     **dict.fromkeys(("model_options", "head_options", "loss_options"), _options),
     **dict.fromkeys(("augment", "record"), _flag),
     **dict.fromkeys(("epochs", "batch"), partial(_count, least=1, most=10**9)),

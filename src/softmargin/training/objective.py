@@ -9,6 +9,14 @@ from softmargin import models
 from softmargin.center import CenterLoss
 
 
+def check_loss(loss: nn.Module, value: Tensor) -> None:
+    """Refuse a loss that is not one number per batch."""
+    if value.ndim:
+        raise ValueError(
+            f"loss must be one number for a batch, but {loss} gave the shape {tuple(value.shape)}."
+        )
+
+
 class Objective(nn.Module):
     """The model with its loss: what a step computes, as one module that processes can share."""
 
@@ -34,6 +42,7 @@ class Objective(nn.Module):
         head = self.model.head
         logits = head(features, y)
         loss = self.loss(logits, y)
+        check_loss(self.loss, loss)
         added = head.added_loss(features, y)
         if added is not None:
             loss = loss + added

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +14,6 @@ from softmargin import catalogue, schedules
 from softmargin.center import CenterLoss
 from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
-from softmargin.losses import LogitLoss
 from softmargin.schedules import Schedule, Schedules
 from softmargin.training.config import OptionError, naming
 
@@ -31,9 +32,38 @@ KINDS = {
 }
 
 
+def _class_of(
+    what: str, name: str, find: Callable[[str], catalogue.Entry], base: type[nn.Module]
+) -> Any:
+    """Return the class of that name in the catalogue, or of a class ``package.module:Class``."""
+    if ":" in name:
+        return _imported(what, name, base)
+    with naming(what):
+        return find(name).module
+
+
+def _imported(what: str, name: str, base: type[nn.Module]) -> Any:
+    """Return a class of the user's own."""
+    path, _, attributes = name.partition(":")
+    allowed = f"package.module:Class, a subclass of {base.__name__} that can be imported"
+    try:
+        found: Any = functools.reduce(getattr, attributes.split("."), importlib.import_module(path))
+    except (ImportError, AttributeError, ValueError) as error:
+        said = str(error).rstrip(".")
+        raise OptionError(what, f"{what} must be {allowed}, but got {name!r}: {said}.") from None
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise OptionError(what, f"{what} must be {allowed}, but got {name!r}.")
+    return found
+
+
+def takes(module: type[nn.Module]) -> list[str]:
+    """Return the names of a class's arguments."""
+    return list(inspect.signature(module).parameters)
+
+
 def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> Any:
     """Return a part; a mistake in an option is named by it."""
-    allowed = list(inspect.signature(module).parameters)[len(sizes) :]
+    allowed = takes(module)[len(sizes) :]
     for name in options:
         with naming(name):
             check_choice(f"an option of {what} {module.__name__}", name, allowed)
@@ -44,30 +74,29 @@ def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> An
         raise OptionError(blamed if blamed in options else what, str(error)) from None
 
 
-def make_loss(name: str, options: Mapping[str, Any]) -> LogitLoss:
-    """Return the loss of that name.
+def make_loss(name: str, options: Mapping[str, Any]) -> nn.Module:
+    """Return the loss of that name in the catalogue, or of a class ``package.module:Class``.
 
     Example:
         >>> from softmargin.training.parts import make_loss
         >>> make_loss("gradient_decay", {"beta": 5.0})
         GradientDecayLoss(beta=5, tau=1, floored=False)
     """
-    with naming("loss"):
-        entry = catalogue.find_loss(name)
-    loss: LogitLoss = _made("loss", entry.module, options)
-    if not 0 <= loss.label_smoothing <= 1:  # the loss itself says so, as PyTorch, at its first call
+    module = _class_of("loss", name, catalogue.find_loss, nn.Module)
+    loss: nn.Module = _made("loss", module, options)
+    smoothing: Any = getattr(loss, "label_smoothing", 0.0)
+    if not 0 <= smoothing <= 1:  # the loss itself says so, as PyTorch, at its first call
         raise OptionError(
             "label_smoothing",
-            f"label_smoothing must be between 0.0 and 1.0, but got {loss.label_smoothing}.",
+            f"label_smoothing must be between 0.0 and 1.0, but got {smoothing}.",
         )
     return loss
 
 
 def make_head(name: str, in_features: int, num_classes: int, options: Mapping[str, Any]) -> Head:
-    """Return the head of that name."""
-    with naming("head"):
-        entry = catalogue.find_head(name)
-    head: Head = _made("head", entry.module, options, in_features, num_classes)
+    """Return the head of that name in the catalogue, or of a class ``package.module:Class``."""
+    module = _class_of("head", name, catalogue.find_head, Head)
+    head: Head = _made("head", module, options, in_features, num_classes)
     return head
 
 

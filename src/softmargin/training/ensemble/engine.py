@@ -15,17 +15,16 @@ from torch import Tensor
 
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.training.batches import order_of_epoch
-from softmargin.training.ensemble.heads import STACKED_HEADS, added_loss, own_rows
-from softmargin.training.ensemble.losses import stacked_loss
-from softmargin.training.ensemble.members import Block, Kind
+from softmargin.training.ensemble.members import Block
+from softmargin.training.ensemble.models import SHARED, Models
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
-from softmargin.training.ensemble.stack import SHARED, Stack, Tensors, own_parameters
-from softmargin.training.rates import Rate, learning_rate
+from softmargin.training.ensemble.vectorize import Tensors
+from softmargin.training.rates import learning_rate
 
-RATE = 0.5  # how far running centers move, as in the original
+Slots = dict[str, list[Tensor]]
 
 
-class Part(Stack):
+class Part(Models):
     """A block of models with all that training keeps, trained epoch by epoch."""
 
     def __init__(
@@ -38,40 +37,27 @@ class Part(Stack):
         padded = [F.pad(s.train, (0, longest - len(s.train))) for s in self.streams]
         self.rows = torch.stack(padded)
         self.rule = Rule(self.config.optimizer, self.config.momentum)
-        self.slots = {
+        self.slots: Slots = {
             name: [torch.zeros_like(p) for _ in range(self.rule.slots)]
             for name, p in self.params.items()
         }
-        self.centers = {
-            number: x.new_zeros(len(kind.variants), self.s, classes, kind.head.in_features)
-            for number, kind in enumerate(self.kinds)
-            if kind.center is not None
-        }
         self.lrs = sorted({variant.lr for variant in self.variants})
-        self.rates, self.decay, self.clip = self._factors()
-        self.alike = len(self.lrs) == 1 and len(set(self.totals)) == 1
-        self.epoch = 0
-        self.history: dict[str, list[Tensor]] = {}
-        self.recorder = ConfidenceRecorder(x.shape[1], models=self.m * self.s) if record else None
-
-    def _factors(self) -> tuple[dict[Any, Rate], Factor, Tensor | None]:
-        """Return learning rates, weight decay and clipping of every model."""
-        rates = {
+        self.rates = {
             (lr, total): learning_rate(self.config.lr_schedule, lr, total)
             for lr in self.lrs
             for total in set(self.totals)
         }
-        decay = torch.tensor([[v.weight_decay] * self.s for v in self.variants], dtype=self.x.dtype)
-        if all(variant.clip is None for variant in self.variants):
-            return rates, _number(decay), None
+        self.decay = uniform(self._column([v.weight_decay for v in self.variants]))
         clips = [torch.inf if v.clip is None else v.clip for v in self.variants]
-        return (
-            rates,
-            _number(decay),
-            torch.tensor(clips, dtype=self.x.dtype)[:, None].expand(-1, self.s),
-        )
+        self.clip = None if min(clips) == torch.inf else self._column(clips)
+        self.epoch = 0
+        self.history: dict[str, list[Tensor]] = {}
+        self.recorder = ConfidenceRecorder(x.shape[1], models=self.m * self.s) if record else None
+        self._probe()
 
-    # --- training
+    def _column(self, values: Sequence[float]) -> Tensor:
+        """Return one number per variant as (M, 1)."""
+        return torch.tensor(values, dtype=self.x.dtype)[:, None]
 
     def _plan(self) -> list[list[tuple[Tensor | None, int]]]:
         """Return for every step of an epoch which streams take it, and with how many samples."""
@@ -85,6 +71,18 @@ class Part(Stack):
             plan.append(parts)
         return plan
 
+    def _probe(self) -> None:
+        """Find out on a first batch how every head and loss can be called."""
+        rows = self.rows[:, : self.plan[0][-1][1]]
+        with torch.no_grad():
+            features = self.forward(self.params, self.x.flatten(0, 1)[self.base + rows])
+            for number, kind in enumerate(self.kinds):
+                h = features[kind.variants.start : kind.variants.stop].flatten(0, 1)
+                y = self.y.gather(1, rows).repeat(len(kind.variants), 1)
+                kind.probe(self.own_tensors(number, self.params, self.state), h, y)
+
+    # --- training
+
     def _orders(self) -> Tensor:
         """Return the rows of the next epoch in their order, (S, samples of the longest stream)."""
         longest = self.rows.shape[1]
@@ -97,173 +95,151 @@ class Part(Stack):
         orders, batch = self._orders(), self.config.batch
         for number, parts in enumerate(self.plan):
             steps = [self.epoch * count + number for count in self.steps]
-            self.settings.go_to(steps)
+            self.go_to(steps)
             rows = orders[:, number * batch : number * batch + parts[0][1]]
             if parts[0][0] is None:
-                yield self._step(None, rows, steps)
+                yield self._step(rows, self.params, self.state, self.slots, steps)
                 continue
             losses = torch.full((self.m, self.s), torch.nan, dtype=self.x.dtype)
-            for part, size in parts:
-                assert part is not None
-                own = [steps[s] for s in part.tolist()]
-                losses[:, part] = self._step(part, rows[part, :size], own)
+            for streams, size in parts:
+                assert streams is not None
+                losses[:, streams] = self._step_of(streams, rows[streams, :size], steps)
             yield losses
         self.epoch += 1
         if self.recorder is not None:
             self.recorder.end_epoch()
 
-    def _step(self, part: Tensor | None, rows: Tensor, steps: Sequence[int]) -> Tensor:
-        """Take one step of the models of some streams; return their losses."""
-        streams = slice(None) if part is None else part
-        x = self.x.flatten(0, 1)[self.base[streams] + rows]
-        y = self.y[streams].gather(1, rows)
-        params = (
-            self.params
-            if part is None
-            else {
-                name: _of(p, name, part).detach().requires_grad_()
-                for name, p in self.params.items()
-            }
-        )
-        losses, logits = self._losses(params, part, x, y)
-        grads = torch.autograd.grad(losses.sum(), list(params.values()))
+    def _step_of(self, streams: Tensor, rows: Tensor, steps: Sequence[int]) -> Tensor:
+        """Take one step of the models of some streams, on copies of what they have."""
+
+        def copied(name: str, whole: Tensor) -> Tensor:
+            return whole.detach().index_select(0 if name == SHARED else 1, streams)
+
+        params = {n: copied(n, p).requires_grad_() for n, p in self.params.items()}
+        state = {n: copied(n, value) for n, value in self.state.items()}
+        slots = {n: [copied(n, slot) for slot in kept] for n, kept in self.slots.items()}
+        losses = self._step(rows, params, state, slots, steps, streams)
         with torch.no_grad():
-            self._update(params, dict(zip(params, grads, strict=True)), part, steps)
+            for name, new in [*params.items(), *state.items()]:
+                whole = self.params[name] if name in params else self.state[name]
+                old, own = [whole, *self.slots.get(name, ())], [new, *slots.get(name, ())]
+                for one, each in zip(old, own, strict=True):
+                    one.index_copy_(0 if name == SHARED else 1, streams, each)
+        return losses
+
+    def _step(
+        self,
+        rows: Tensor,
+        params: Tensors,
+        state: Tensors,
+        slots: Slots,
+        steps: Sequence[int],
+        streams: Tensor | None = None,
+    ) -> Tensor:
+        """Take one step of the models whose tensors are given, in place; return their losses."""
+        those = slice(None) if streams is None else streams
+        x = self.x.flatten(0, 1)[self.base[those] + rows]
+        y = self.y[those].gather(1, rows)
+        losses, logits = self._losses(params, state, x, y)
+        found = torch.autograd.grad(losses.sum(), list(params.values()), allow_unused=True)
+        pairs = zip(params, found, strict=True)
+        grads = {name: grad.contiguous() for name, grad in pairs if grad is not None}
+        with torch.no_grad():
+            if self.clip is not None:
+                self._clip(grads, self.clip.expand(-1, len(rows)))
+            self._update(params, grads, slots, *self._now(steps, streams))
             if self.recorder is not None:
                 sound = bool(losses.isfinite().all())
-                self._record(part, rows, y, torch.cat(logits), sound)
+                self._record(streams, rows, y, torch.cat(logits), sound)
         return losses.detach()
 
     def _losses(
-        self, params: Tensors, part: Tensor | None, x: Tensor, y: Tensor
+        self, params: Tensors, state: Tensors, x: Tensor, y: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
         """Return every model's loss (M, S) and, if they are recorded, the logits of inference."""
         features = self.forward(params, x)
         sizes = [len(kind.variants) for kind in self.kinds]
         values, recorded = [], []
-        features_of = torch.split(features, sizes)
-        targets = torch.split(y.expand(self.m, *y.shape).unsqueeze(-1).contiguous(), sizes)
-        for number, (kind, some) in enumerate(zip(self.kinds, features_of, strict=True)):
-            h, index = some.flatten(0, 1), targets[number].flatten(0, 1)
-            own, of_head = (
-                own_parameters(params, number),
-                self.settings_of(self.settings.head[number], part, 2),
-            )
-            head = STACKED_HEADS[type(kind.head)]
-            z = head(kind.head, h, own, of_head, index)
-            if part is not None and "scale" in of_head:  # AdaCos has changed its copy
-                scale = self.settings.head[number]["scale"]
-                scale[:, part] = of_head["scale"].view(-1, len(part))
-            of_loss = self.settings_of(self.settings.loss[number], part, 1)
-            loss = stacked_loss(kind.loss, z, index, of_loss)
-            added = added_loss(h, own, of_head, index)
-            if added is not None:
-                loss = loss + added
-            if number in self.centers:
-                loss = loss + self._pull(number, part, h, index) * (of_loss["center"] / 2)
-            values.append(loss.mean(1).view(len(kind.variants), -1))
+        targets = torch.split(y.expand(self.m, *y.shape).contiguous(), sizes)
+        for number, (kind, some) in enumerate(
+            zip(self.kinds, torch.split(features, sizes), strict=True)
+        ):
+            h = some.flatten(0, 1)
+            own = self.own_tensors(number, params, state)
+            loss, z = kind.losses_of(own, h, targets[number].flatten(0, 1))
+            for name in kind.state:
+                shape = state[f"{number}.{name}"].shape
+                state[f"{number}.{name}"] = own[name].detach().reshape(shape).contiguous()
+            values.append(loss.view(len(kind.variants), -1))
             if self.recorder is not None:
-                recorded.append(self._recorded(kind, z, h, own, of_head))
+                with_margin = kind.head.needs_target
+                recorded.append(kind.logits(own, h, training=True) if with_margin else z.detach())
         return torch.cat(values), recorded
 
-    def _pull(self, number: int, part: Tensor | None, h: Tensor, index: Tensor) -> Tensor:
-        """Return the squared distance of every sample to its center, and move the centers."""
-        stored = self.centers[number]
-        centers = (stored if part is None else stored[:, part]).flatten(0, 1)
-        gaps = h - own_rows(centers, index)
-        with torch.no_grad():
-            ones = torch.ones_like(gaps[..., :1])
-            sums = gaps.new_zeros(*centers.shape[:2], centers.shape[2] + 1)
-            sums.scatter_add_(1, index.expand(-1, -1, sums.shape[2]), torch.cat([gaps, ones], 2))
-            moved = (centers + RATE * sums[..., :-1] / (1 + sums[..., -1:])).view(
-                stored.shape[0], -1, *stored.shape[2:]
-            )
-            if part is None:
-                self.centers[number] = moved
-            else:
-                stored[:, part] = moved
-        return gaps.square().sum(-1)
+    def _now(self, steps: Sequence[int], streams: Tensor | None) -> tuple[Factor, Factor]:
+        """Return learning rate and count of steps of every model, numbers where uniform."""
+        at = list(zip(self.totals, steps, strict=True))
+        if streams is not None:
+            at = [at[s] for s in streams.tolist()]
+        if len(self.lrs) == 1 and at.count(at[0]) == len(at):
+            total, step = at[0]
+            return self.rates[self.lrs[0], total](step), step + 1
+        values = {
+            (lr, *each): self.rates[lr, each[0]](each[1]) for lr in self.lrs for each in {*at}
+        }
+        rate = [[values[v.lr, *each] for each in at] for v in self.variants]
+        taken = torch.tensor([[step + 1.0 for _, step in at]], dtype=torch.float64)
+        return torch.tensor(rate, dtype=torch.float64), taken.expand(self.m, -1)
 
     def _update(
-        self, params: Tensors, grads: Tensors, part: Tensor | None, steps: Sequence[int]
+        self, params: Tensors, grads: Tensors, slots: Slots, rate: Factor, taken: Factor
     ) -> None:
-        """Clip every model's gradient and move its parameters."""
-        if self.clip is not None:
-            self._clip(grads, self.clip if part is None else self.clip[:, part])
-        rate, decay, taken = self._now(part, steps)
-        uniform = not any(isinstance(each, Tensor) for each in (rate, decay, taken))
-        if part is None and uniform:
-            dense = [grad.contiguous() for grad in grads.values()]  # as the fused update reads it
-            slots = [self.slots[name] for name in params]
-            factors = float(rate), float(decay), float(taken)
-            self.rule.fused(list(params.values()), dense, slots, *factors)
+        """Move every model's parameters."""
+        factors = rate, self.decay, taken
+        if not any(isinstance(each, Tensor) for each in factors):
+            own = [slots[name] for name in grads]
+            numbers = (float(each) for each in factors)
+            self.rule.fused([params[name] for name in grads], list(grads.values()), own, *numbers)
             return
-        for name, p in params.items():
-            kept = self.slots[name]
-            own = kept if part is None else [_of(slot, name, part) for slot in kept]
-            spread = (self._spread(name, value, p) for value in (rate, decay, taken))
-            self.rule.update(p, grads[name], own, *spread)
-            if part is not None:
-                for whole, new in zip([self.params[name], *kept], [p, *own], strict=True):
-                    whole.index_copy_(0 if name == SHARED else 1, part, new)
+        for name, grad in grads.items():
+            spread = (self._spread(name, value, grad) for value in factors)
+            self.rule.update(params[name], grad, slots[name], *spread)
 
-    def _now(self, part: Tensor | None, steps: Sequence[int]) -> tuple[Factor, Factor, Factor]:
-        """Return learning rate, weight decay and step of every model, numbers where uniform."""
-        if self.alike:  # all streams take equally many steps, so they are at the same one
-            own_decay = self.decay if part is None else _of_part(self.decay, part)
-            return self.rates[self.lrs[0], self.totals[0]](steps[0]), own_decay, steps[0] + 1
-        streams = range(self.s) if part is None else part.tolist()
-        own = {(self.totals[s], step) for s, step in zip(streams, steps, strict=True)}
-        decay = self.decay if part is None else _of_part(self.decay, part)
-        if len(own) == 1 and len(self.lrs) == 1:
-            ((total, step),) = own
-            return self.rates[self.lrs[0], total](step), decay, step + 1
-        values = {
-            (lr, total, step): self.rates[lr, total](step) for lr in self.lrs for total, step in own
-        }
-        rate = [
-            [values[v.lr, self.totals[s], step] for s, step in zip(streams, steps, strict=True)]
-            for v in self.variants
-        ]
-        taken = torch.tensor([steps], dtype=torch.float64).expand(self.m, -1) + 1
-        return torch.tensor(rate, dtype=torch.float64), decay, taken
+    def _of_kind(self, name: str, values: Tensor) -> Tensor:
+        """Return the numbers (M, S) of the models that have a parameter."""
+        number = name.partition(".")[0]
+        if not number.isdigit():
+            return values
+        variants = self.kinds[int(number)].variants
+        return values[variants.start : variants.stop]
 
     def _spread(self, name: str, value: Factor, p: Tensor) -> Factor:
-        """Return per-model numbers in a shape that broadcasts over a parameter."""
+        """Return per-model numbers, (M, S) or (M, 1), so that they broadcast over a parameter."""
         if not isinstance(value, Tensor):
             return value
         if name == SHARED:
-            return value.t()[:, None, :, None].to(p.dtype)
-        if name[0].isdigit():
-            value = value[self.kinds[int(name.split(".")[0])].variants]
-        return value.reshape(*value.shape, *(1,) * (p.ndim - 2)).to(p.dtype)
+            spread = value.t()[:, None, :, None]
+        else:
+            own = self._of_kind(name, value)
+            spread = own.reshape(*own.shape, *(1,) * (p.ndim - 2))
+        return spread.to(p.dtype)
 
     def _clip(self, grads: Tensors, clip: Tensor) -> None:
-        squares = clip.new_zeros(clip.shape, dtype=self.x.dtype)
-        for name, grad in grads.items():
+        """Scale every model's gradient down to its largest norm; the loss's own is left out."""
+        clipped = {name: grad for name, grad in grads.items() if ".loss." not in name}
+        squares = torch.zeros_like(clip)
+        for name, grad in clipped.items():
             if name == SHARED:
                 squares += grad.square().sum((1, 3)).t()
-            elif name[0].isdigit():
-                squares[self.kinds[int(name.split(".")[0])].variants] += (
-                    grad.square().flatten(2).sum(2)
-                )
             else:
-                squares += grad.square().flatten(2).sum(2)
+                own = self._of_kind(name, squares)
+                own += grad.square().reshape(*grad.shape[:2], -1).sum(2)
         factor = (clip / (squares.sqrt() + 1e-6)).clamp(max=1.0)
-        for name, grad in grads.items():
+        for name, grad in clipped.items():
             grad.mul_(self._spread(name, factor, grad))
 
-    # --- looking
-
-    def _recorded(self, kind: Kind, z: Tensor, h: Tensor, own: Tensors, s: Tensors) -> Tensor:
-        """Return the logits of inference, which are those of training where no margin is."""
-        if not kind.head.needs_target:
-            return z.detach()
-        with torch.no_grad():
-            return STACKED_HEADS[type(kind.head)](kind.head, h, own, s, None)
-
     def _record(
-        self, part: Tensor | None, rows: Tensor, y: Tensor, logits: Tensor, sound: bool
+        self, streams: Tensor | None, rows: Tensor, y: Tensor, logits: Tensor, sound: bool
     ) -> None:
         assert self.recorder is not None
         if sound and self.s == 1:
@@ -273,13 +249,15 @@ class Part(Stack):
         if not sound:  # a model that diverged has no confidence
             index = index.masked_fill(~logits.isfinite().all(-1), -1)
             logits = logits.nan_to_num(0.0, 0.0, 0.0)
-        if part is not None:  # the recorder takes all models, and -1 for those without a batch
-            models = (torch.arange(self.m)[:, None] * self.s + part).flatten()
+        if streams is not None:  # the recorder takes all models, and -1 for those without a batch
+            models = (torch.arange(self.m)[:, None] * self.s + streams).flatten()
             size = self.m * self.s
             index = index.new_full((size, index.shape[1]), -1).index_copy_(0, models, index)
             target = target.new_zeros(size, target.shape[1]).index_copy_(0, models, target)
             logits = logits.new_zeros(size, *logits.shape[1:]).index_copy_(0, models, logits)
         self.recorder.update(index, logits, target)
+
+    # --- keeping
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to go on after an epoch."""
@@ -287,35 +265,17 @@ class Part(Stack):
             "epoch": self.epoch,
             "params": {name: p.detach() for name, p in self.params.items()},
             "slots": self.slots,
-            "centers": self.centers,
-            "scales": [each.get("scale") for each in self.settings.head],
+            "state": self.state,
             "history": self.history,
             "recorder": None if self.recorder is None else self.recorder.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from there."""
-        self.epoch, self.history = state["epoch"], state["history"]
-        self.slots, self.centers = state["slots"], state["centers"]
+        self.epoch, self.history, self.slots = state["epoch"], state["history"], state["slots"]
+        self.state = {name: state["state"][name].view_as(t) for name, t in self.state.items()}
         with torch.no_grad():
             for name, p in self.params.items():
                 p.copy_(state["params"][name])
-            for settings, scale in zip(self.settings.head, state["scales"], strict=True):
-                if scale is not None:
-                    settings["scale"].copy_(scale)
         if self.recorder is not None:
             self.recorder.load_state_dict(state["recorder"])
-
-
-def _of(tensor: Tensor, name: str, part: Tensor) -> Tensor:
-    """Return a copy of the streams that take part."""
-    return tensor.index_select(0 if name == SHARED else 1, part)
-
-
-def _of_part(value: Factor, part: Tensor) -> Factor:
-    return value[:, part] if isinstance(value, Tensor) else value
-
-
-def _number(values: Tensor) -> Factor:
-    one = uniform(values)
-    return values if one is None else one

@@ -18,21 +18,23 @@ import torch
 from torch import Tensor
 
 from softmargin import data, models
-from softmargin.center import CenterLoss
 from softmargin.data.sampling import stratified_indices
-from softmargin.heads import Head
-from softmargin.losses import LogitLoss
 from softmargin.models import FCNN
 from softmargin.training.config import TrainingConfig
-from softmargin.training.ensemble.heads import STACKED_HEADS
-from softmargin.training.ensemble.losses import STACKED_LOSSES
-from softmargin.training.parts import make_center, make_head, make_loss
 
-OWN = ("seed", "fraction", "pollute")
-VARIES = (
-    *OWN,
-    *("head", "head_options", "loss", "loss_options", "schedules", "center"),
-    *("lr", "weight_decay", "clip"),
+MAY_DIFFER = (
+    "seed",
+    "fraction",
+    "pollute",
+    "head",
+    "head_options",
+    "loss",
+    "loss_options",
+    "schedules",
+    "center",
+    "lr",
+    "weight_decay",
+    "clip",
 )
 
 
@@ -60,16 +62,6 @@ class Stream:
     y: Tensor
 
 
-@dataclass
-class Kind:
-    """Neighbouring variants whose head and loss are of one kind."""
-
-    head: Head
-    loss: LogitLoss
-    center: CenterLoss | None
-    variants: list[int]
-
-
 def check_members(configs: Sequence[TrainingConfig]) -> None:
     """Raise unless the models differ only in what models trained together may differ in."""
     if not configs:
@@ -77,7 +69,7 @@ def check_members(configs: Sequence[TrainingConfig]) -> None:
     first = configs[0]
     for config in configs[1:]:
         for name in first.difference(config):
-            if name not in VARIES:
+            if name not in MAY_DIFFER:
                 raise ValueError(
                     f"{name} must be the same for all models trained together, but got "
                     f"{getattr(first, name)!r} and {getattr(config, name)!r}."
@@ -100,72 +92,6 @@ def build_network(config: TrainingConfig, shape: Sequence[int]) -> FCNN:
             f"{config.model!r}, which is {type(network).__name__}{why}."
         )
     return network
-
-
-def make_parts(
-    config: TrainingConfig, features: int, classes: int
-) -> tuple[Head, LogitLoss, CenterLoss | None]:
-    """Return head, loss and center loss of one model, of kinds that can be stacked."""
-    head = make_head(config.head, features, classes, config.head_options)
-    loss = make_loss(config.loss, config.loss_options)
-    center = make_center(config.center, features, classes)
-    for what, module, known in (("head", head, STACKED_HEADS), ("loss", loss, STACKED_LOSSES)):
-        if type(module) not in known:
-            names = ", ".join(kind.__name__ for kind in known)
-            raise ValueError(f"{what} must be one of {names}, but got {type(module).__name__}.")
-    check_settings(head, loss)
-    return head, loss, center
-
-
-def check_settings(head: Head, loss: LogitLoss) -> None:
-    """Raise for what a model among others cannot have."""
-    if loss.weight is not None or loss.reduction != "mean":
-        raise ValueError(
-            "loss_options must leave weight and reduction alone for models trained together, "
-            f"but got {loss}."
-        )
-    smoothing = loss.label_smoothing
-    if smoothing and not hasattr(loss, "floored"):
-        raise ValueError(
-            "label_smoothing must be 0 for models trained together, except with the gradient "
-            f"decay loss, but got {smoothing} with {type(loss).__name__}."
-        )
-    for module in (head, loss):
-        for name in module.settings:
-            value = getattr(module, name)
-            if module.learns(name) or value.ndim:
-                raise ValueError(
-                    f"{name} must be one number that is not learned for models trained "
-                    f"together, but got {value}."
-                )
-
-
-def kinds_of(
-    variants: Sequence[TrainingConfig], features: int, classes: int
-) -> tuple[list[Kind], list[int]]:
-    """Group variants by kind; return the kinds, and the variants in the order of the kinds."""
-    found: dict[tuple[Any, ...], tuple[Any, list[int]]] = {}
-    for number, config in enumerate(variants):
-        parts = make_parts(config, features, classes)
-        found.setdefault(_kind_key(*parts), (parts, []))[1].append(number)
-    kinds: list[Kind] = []
-    order: list[int] = []
-    for (head, loss, center), numbers in found.values():
-        first = len(order)
-        kinds.append(Kind(head, loss, center, list(range(first, first + len(numbers)))))
-        order += numbers
-    return kinds, order
-
-
-def _kind_key(head: Head, loss: LogitLoss, center: CenterLoss | None) -> tuple[Any, ...]:
-    """Return what must be equal for two variants to be computed by the same call."""
-    static = [
-        (name, value)
-        for module in (head, loss)
-        for name, value in sorted(vars(module).items())
-        if isinstance(value, (bool, int, float, str)) and name not in (*module.settings, "training")
-    ]
-    return type(head), type(loss), center is not None, tuple(static)
 
 
 @dataclass(frozen=True, eq=False)

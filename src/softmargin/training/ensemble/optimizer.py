@@ -123,7 +123,7 @@ def _adam(
         p.addcdiv_(mean, root, value=-size)
 
 
-def uniform(values: Tensor) -> float | None:
-    """Return the one number that all values are, or None."""
+def uniform(values: Tensor) -> Factor:
+    """Return the one number that all values are, or the values as they are."""
     first = float(values.flatten()[0])
-    return first if bool((values == first).all()) else None
+    return first if bool((values == first).all()) else values

@@ -11,7 +11,8 @@ from torch import Tensor
 from softmargin import models
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble.engine import Part
-from softmargin.training.ensemble.members import build_network, make_parts
+from softmargin.training.ensemble.kinds import make_parts
+from softmargin.training.ensemble.members import build_network
 
 
 class EnsembleResult:
@@ -33,6 +34,11 @@ class EnsembleResult:
     def __len__(self) -> int:
         """Return the number of models."""
         return len(self.configs)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The models that are here: all, except while they are trained in parts."""
+        return sorted(self._places)
 
     def history(self, name: str) -> Tensor:
         """Return a score after every epoch, (K, epochs): train_loss, accuracy, nll or ece."""

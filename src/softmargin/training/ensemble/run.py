@@ -39,6 +39,9 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[int, dict[int, dict[str, float]]], None]
 """(epoch, scores by name of every model of a part by its number), called as they come in."""
 
+Look = Callable[[int, EnsembleResult], None]
+"""(epochs taken, the models of a part as they are), called at the start and after every epoch."""
+
 ANEW = "delete the folder, or name another one, to begin anew"
 SAVE_EVERY = 20.0  # seconds between checkpoints
 WORTH_TWO = 8e6  # multiplications of a step, below which two threads get in each other's way
@@ -58,13 +61,15 @@ def train_together(
     memory: float = 2e9,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    look: Look | None = None,
+    normalize: data.Normalize | None = None,
 ) -> EnsembleResult:
     """Train many fully connected networks at once; each equals the one trained alone.
 
     Models may differ in seed, fold, head, loss, their settings and schedules, learning rate,
     weight decay, clipping, share of the data and pollution of labels. Those that share seed and
     fold start from the same weights and see the same batches, so that their difference is the
-    method's.
+    method's. Heads and losses may be classes of your own.
 
     Args:
         configs: one per model.
@@ -80,6 +85,8 @@ def train_together(
         memory: bytes that one part may take; more models are cut into more parts.
         progress: called after every epoch of every part.
         watch: called with every model's scores as they come in, for early looks.
+        look: called at the start and after every epoch with the models of a part as they are.
+        normalize: the z-score of the samples; by default that of each model's training rows.
 
     Returns:
         Scores by epoch, final logits, weights and recorded confidences of every model.
@@ -110,15 +117,18 @@ def train_together(
     samples, _ = pool(dataset, folded=folds is not None)
     shape = tuple(samples.shape[1:])
     blocks = blocks_of(configs, dataset, folds)
-    x = _normalised(samples, blocks, config)
-    cut = [each for block in blocks for each in _split(block, shape, x, parts, memory)]
+    x = _normalised(samples, blocks, config, normalize)
     with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        cut = [each for block in blocks for each in _split(block, shape, x, parts, memory)]
         folder = None if out is None else RunFolder(out)
         if folder is not None:
             stack.enter_context(folder.locked())
-            _check_folder(folder, configs, folds, len(cut))
-        job = _Job(folder, evaluate_every, len(configs) * config.epochs, progress, watch)
+            _check_folder(folder, configs, folds, normalize, len(cut))
         made = [Part(each, x, shape, dataset.num_classes, record=record) for each in cut]
+        job = _Job(folder, evaluate_every, len(configs) * config.epochs, progress, watch)
+        if look is not None:
+            job.look = lambda part: look(part.epoch, EnsembleResult(configs, [part], shape))
         job.run(made, threads)
         return EnsembleResult(configs, made, shape)
 
@@ -130,16 +140,20 @@ def _threads(threads: int | None) -> int:
     return threads
 
 
-def _normalised(samples: Tensor, blocks: Sequence[Block], config: TrainingConfig) -> Tensor:
+def _normalised(
+    samples: Tensor,
+    blocks: Sequence[Block],
+    config: TrainingConfig,
+    normalize: data.Normalize | None = None,
+) -> Tensor:
     """Return the samples as (folds, samples, inputs), z-scored by each fold's training rows."""
     dtype = torch.float64 if config.precision == "64" else torch.float32
     streams = {stream.fold: stream for block in blocks for stream in block.streams}
     folds: list[Tensor] = []
     for number in range(len(streams)):
         split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
-        normalize = statistics(split.select(streams[number].train))
-        cpu = torch.device("cpu")
-        ready = Batches(split, normalize, len(samples), device=cpu, dtype=dtype)
+        own = normalize or statistics(split.select(streams[number].train))
+        ready = Batches(split, own, len(samples), device=torch.device("cpu"), dtype=dtype)
         folds.append(ready.prepared(samples).flatten(1))
     return torch.stack(folds)
 
@@ -179,7 +193,11 @@ def _chunks(size: int, count: int) -> list[range]:
 
 
 def _check_folder(
-    folder: RunFolder, configs: Sequence[TrainingConfig], folds: Sequence[Fold] | None, parts: int
+    folder: RunFolder,
+    configs: Sequence[TrainingConfig],
+    folds: Sequence[Fold] | None,
+    normalize: data.Normalize | None,
+    parts: int,
 ) -> None:
     """Refuse a folder in which other models, or other parts of them, were begun."""
     digest = hashlib.sha256()
@@ -190,6 +208,8 @@ def _check_folder(
         "folds": digest.hexdigest(),
         "parts": parts,
     }
+    if normalize is not None:
+        content["normalize"] = [list(normalize.mean), list(normalize.std)]
     path = folder.path / "ensemble.json"
     folder.clean()
     if not path.exists():
@@ -215,6 +235,7 @@ class _Job:
     ) -> None:
         self.folder, self.evaluate_every = folder, evaluate_every
         self.progress, self.watch, self.total, self.done = progress, watch, total, 0
+        self.look: Callable[[Part], None] | None = None
         self.lock, self.stopped = threading.Lock(), threading.Event()
 
     def run(self, parts: Sequence[Part], threads: int) -> None:
@@ -256,20 +277,28 @@ class _Job:
                     raise DamagedFileError(path, why, START_AGAIN) from None
                 self.count(part, part.epoch)
         saved = time.monotonic()
+        self.show(part)
         while part.epoch < part.config.epochs:
             total = torch.zeros(part.m, part.s, dtype=torch.float64)
             for losses in part.train_epoch():
                 if self.stopped.is_set():
                     return
                 total += losses.double().nan_to_num(0.0)
-            self.look(part, total / torch.tensor(part.steps))
+            self.score(part, total / torch.tensor(part.steps))
+            self.show(part)
             last = part.epoch == part.config.epochs
             if folder is not None and (last or time.monotonic() - saved > SAVE_EVERY):
                 folder.save(part.state_dict())
                 saved = time.monotonic()
             self.count(part, 1)
 
-    def look(self, part: Part, losses: Tensor) -> None:
+    def show(self, part: Part) -> None:
+        """Show the models of a part to who wants to look at them, one part at a time."""
+        if self.look is not None:
+            with self.lock:
+                self.look(part)
+
+    def score(self, part: Part, losses: Tensor) -> None:
         """Note the training loss of an epoch and, where it is due, the scores of the test rows."""
         found = {"train_loss": losses}
         last = part.epoch == part.config.epochs

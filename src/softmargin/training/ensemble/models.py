@@ -1,28 +1,39 @@
 """M variants times S streams of small networks as one batched network: weights and logits.
 
 Tensors of a layer are (M, S, ...), those of the first layer (S, inputs, M, outputs), so that the
-samples that M models share are multiplied once.
+samples that M models share are multiplied once. Tensors of heads and losses are (M, S, ...) for
+the M variants of their kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from softmargin.models import FCNN
-from softmargin.training.ensemble.heads import STACKED_HEADS
-from softmargin.training.ensemble.members import Block, build_network, kinds_of
+from softmargin.training.ensemble.kinds import kinds_of
+from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.scores import scores
-from softmargin.training.ensemble.settings import Settings
+from softmargin.training.ensemble.vectorize import Tensors
 
-Tensors = dict[str, Tensor]
 SHARED = "linear1.weight"  # the first layer's, which lies by streams
 EVALUATED = 4_000_000  # activations at a time when models are tested
 
 
-class Stack:
+@dataclass(frozen=True)
+class Moving:
+    """A number that follows a schedule, for the streams that take equally many steps."""
+
+    name: str
+    variant: int
+    streams: Tensor
+    value_at: Callable[[float], float]
+
+
+class Models:
     """The models of a block. Model (m, s) is variant m on stream s."""
 
     def __init__(self, block: Block, x: Tensor, shape: Sequence[int], classes: int) -> None:
@@ -40,46 +51,81 @@ class Stack:
         self.totals = [config.epochs * steps for steps in self.steps]
         self.y = torch.stack([stream.y for stream in self.streams])
         self.base = torch.tensor([stream.fold for stream in self.streams])[:, None] * x.shape[1]
-        self.params = self._drawn(network)
+        self.params: Tensors = {}
+        self.state: Tensors = {}  # what is not learned: settings, centers, buffers
+        self._draw(network)
+        self.moving = self._schedules()
+        self.names = [
+            [n for n in (*self.params, *self.state) if n.startswith(f"{number}.")]
+            for number in range(len(self.kinds))
+        ]
         for kind in self.kinds:
             kind.head.to(x.dtype)  # as the trainer's, whose simplex is then precise
-        self.settings = Settings(self.kinds, self.variants, self.totals, x.dtype)
 
-    def _drawn(self, network: FCNN) -> Tensors:
-        """Return parameters, drawn as the trainer draws them: network, then head, from a seed."""
-        drawn: dict[str, dict[tuple[int, int], Tensor]] = {}
+    def _draw(self, network: nn.Module) -> None:
+        """Draw all tensors as the trainer does: network, head and loss, from the stream's seed."""
+        drawn: dict[str, list[Tensor]] = defaultdict(list)
+        learned: set[str] = set()
+
+        def keep(name: str, tensor: Tensor) -> None:
+            drawn[name].append(tensor.detach().clone())
+            if tensor.requires_grad:
+                learned.add(name)
+
         with torch.random.fork_rng(devices=[]):
-            for s, stream in enumerate(self.streams):
+            for stream in self.streams:
                 # what torch.manual_seed does on the CPU, without a look at all other devices
                 torch.default_generator.manual_seed(stream.seed)
                 for layer in self.layers:
                     network.get_submodule(layer).reset_parameters()  # type: ignore[operator]
+                for name, p in network.named_parameters():
+                    keep(name, p)
                 after = torch.get_rng_state()
                 for number, kind in enumerate(self.kinds):
-                    for m in kind.variants:
-                        torch.set_rng_state(after)
-                        kind.head.reset_parameters()
-                        for name, p in kind.head.named_parameters():
-                            drawn.setdefault(f"{number}.{name}", {})[m, s] = p.detach().clone()
-                for name, p in network.named_parameters():
-                    own = p.detach().clone()
-                    for m in range(self.m):
-                        drawn.setdefault(name, {})[m, s] = own
-        return {name: self._stacked(name, values) for name, values in drawn.items()}
+                    torch.set_rng_state(after)
+                    for name, tensor in kind.draw():
+                        keep(f"{number}.{name}", tensor)
+        for name, tensors in drawn.items():
+            whole = self._laid_out(name, torch.stack(tensors))
+            kept = self.params if name in learned else self.state
+            kept[name] = whole.requires_grad_(name in learned)
+        for number, kind in enumerate(self.kinds):
+            for name, values in kind.numbers.items():
+                each = torch.stack(values).unsqueeze(1)
+                self.state[f"{number}.{name}"] = each.repeat(1, self.s, *(1,) * (each.ndim - 2))
 
-    def _stacked(self, name: str, values: dict[tuple[int, int], Tensor]) -> Tensor:
-        """Return one tensor of all models' values: weights of layers as (inputs, outputs)."""
-        first = next(iter(values.values()))
-        count = len(values) // self.s
-        stacked = torch.stack(list(values.values()))
-        stacked = stacked.view(self.s, count, *first.shape).transpose(0, 1)
+    def _laid_out(self, name: str, values: Tensor) -> Tensor:
+        """Return the values of all streams for all variants: weights as (inputs, outputs)."""
+        number, _, rest = name.partition(".")
+        count = len(self.kinds[int(number)].variants) if number.isdigit() else self.m
+        stacked = values.expand(count, *values.shape)
+        if values.is_floating_point() and not rest.startswith("loss."):
+            stacked = stacked.to(self.x.dtype)  # the trainer leaves losses as they are
         if name in {f"{layer}.weight" for layer in self.layers}:
             stacked = stacked.mT
         elif name in {f"{layer}.bias" for layer in self.layers}:
             stacked = stacked.unsqueeze(2)
         if name == SHARED:
             stacked = stacked.permute(1, 2, 0, 3)
-        return stacked.to(self.x.dtype).contiguous().requires_grad_()
+        return stacked.clone(memory_format=torch.contiguous_format)
+
+    def _schedules(self) -> list[Moving]:
+        alike = defaultdict(list)
+        for stream, total in enumerate(self.totals):
+            alike[total].append(stream)
+        return [
+            Moving(f"{number}.{name}", place, torch.tensor(streams), value_at)
+            for number, kind in enumerate(self.kinds)
+            for place in range(len(kind.variants))
+            for total, streams in alike.items()
+            for name, value_at in kind.schedules(place, total)
+        ]
+
+    def go_to(self, steps: Sequence[int]) -> None:
+        """Set what moves to its values at these steps, one per stream."""
+        for each in self.moving:
+            value = each.value_at(steps[int(each.streams[0])])
+            self.state[each.name][each.variant, each.streams] = value
 
     def forward(self, params: Tensors, x: Tensor) -> Tensor:
         """Return the features (M, S, B, D) of samples (S, B, inputs)."""
@@ -97,39 +143,28 @@ class Stack:
                 h = h.relu_()
         return h
 
-    def settings_of(self, settings: Tensors, part: Tensor | None, extra: int) -> Tensors:
-        """Return settings as (K, 1, ...), of the streams of this step."""
-        shape = (-1,) + (1,) * extra
+    def own_tensors(self, number: int, params: Tensors, state: Tensors) -> Tensors:
+        """Return the tensors of one kind, (K, ...), by their names in it."""
         return {
-            name: (value if part is None else value[:, part]).reshape(shape)
-            for name, value in settings.items()
+            name.partition(".")[2]: (params[name] if name in params else state[name]).flatten(0, 1)
+            for name in self.names[number]
         }
 
     @torch.no_grad()
     def logits(self, rows: Tensor) -> Tensor:
         """Return the logits of inference (M, S, T, C) of rows (S, T) of the pool."""
-        widest = max(max((p.shape[-1] for p in self.params.values()), default=1), 1)
+        widest = max(max((p.shape[-1] for p in self.params.values() if p.ndim), default=1), 1)
         size = max(1, EVALUATED // (self.m * self.s * widest))
-        parts = [self._inferred(some) for some in torch.split(rows, size, 1)]
-        return torch.cat(parts, 2)
+        return torch.cat([self._inferred(some) for some in torch.split(rows, size, 1)], 2)
 
     def _inferred(self, rows: Tensor) -> Tensor:
         features = self.forward(self.params, self.x.flatten(0, 1)[self.base + rows])
         found = []
         for number, kind in enumerate(self.kinds):
-            first = kind.variants[0]
-            h = features[first : first + len(kind.variants)].flatten(0, 1)
-            s = self.settings_of(self.settings.head[number], None, 2)
-            z = STACKED_HEADS[type(kind.head)](
-                kind.head, h, own_parameters(self.params, number), s, None
-            )
+            h = features[kind.variants.start : kind.variants.stop].flatten(0, 1)
+            z = kind.logits(self.own_tensors(number, self.params, self.state), h)
             found.append(z.view(len(kind.variants), self.s, *z.shape[1:]))
         return torch.cat(found)
-
-    @torch.no_grad()
-    def features(self, rows: Tensor) -> Tensor:
-        """Return the features (M, S, T, D) of rows (S, T) of the pool."""
-        return self.forward(self.params, self.x.flatten(0, 1)[self.base + rows])
 
     def tested(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return logits (M, S, T, C), classes (S, T) and which of the T are there, (S, T)."""
@@ -146,28 +181,19 @@ class Stack:
         return scores(*self.tested())
 
     def state_of(self, m: int, s: int) -> tuple[Tensors, Tensors]:
-        """Return one model's parameters, by the names they have in the network and the head."""
+        """Return one model's tensors, by the names they have in the network and the head."""
         body = {}
         for layer in self.layers:
             weight = self.params[f"{layer}.weight"]
             one = weight[s, :, m] if f"{layer}.weight" == SHARED else weight[m, s]
             body[f"{layer}.weight"] = one.detach().t().clone()
             body[f"{layer}.bias"] = self.params[f"{layer}.bias"][m, s, 0].detach().clone()
-        for number, kind in enumerate(self.kinds):
-            if m in kind.variants:
-                place = kind.variants.index(m)
-                own = own_parameters(self.params, number, flat=False)
-                head = {name: p[place, s].detach().clone() for name, p in own.items()}
-                if "scale" in self.settings.head[number]:
-                    head["scale"] = self.settings.head[number]["scale"][place, s].double()
+        number = next(n for n, kind in enumerate(self.kinds) if m in kind.variants)
+        place = m - self.kinds[number].variants.start
+        own = {**self.params, **self.state}
+        head = {
+            name.partition(".head.")[2]: own[name][place, s].detach().clone()
+            for name in self.names[number]
+            if ".head." in name
+        }
         return body, head
-
-
-def own_parameters(params: Tensors, number: int, *, flat: bool = True) -> Tensors:
-    """Return the parameters of the heads of one kind, (K, ...) or (M, S, ...)."""
-    prefix = f"{number}."
-    return {
-        name.removeprefix(prefix): p.flatten(0, 1) if flat else p
-        for name, p in params.items()
-        if name.startswith(prefix)
-    }

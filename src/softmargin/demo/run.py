@@ -1,0 +1,226 @@
+"""What the demo runs, and what is measured on the way.
+
+Per seed, every β starts from the same weights and sees the same images in the same order, so
+that β is the only difference.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softmargin import data
+from softmargin.calibration import BinStatistics, CalibrationMetrics, accuracy
+from softmargin.functional import gradient_decay_loss
+from softmargin.functional._checks import check_number
+from softmargin.theory import gradient_magnitude
+from softmargin.training import EnsembleResult, Fold, TrainingConfig, train_together
+from softmargin.training.config import LARGEST_SEED
+
+NUM_CLASSES, NUM_PIXELS, NUM_IMAGES = 10, 64, 1797
+# gradients are measured before these epochs: densely at first, when confidence moves most
+MEASURED_EPOCHS = (1, 2, 3, 5, 8, 12, 20, 40)
+
+
+@dataclass(frozen=True)
+class DemoSetting:
+    """Everything that decides the demo's numbers."""
+
+    betas: Sequence[float] = (20.0, 5.0, 1.0, 0.1, 0.01)
+    first_seed: int = 0
+    num_seeds: int = 5
+    train_images: int = 200
+    hidden_units: int = 128
+    epochs: int = 60
+    batch_size: int = 20
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    warm_up_from: float = 0.01
+    warm_up_to: float = 1.0
+    warm_up_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run, in one sentence."""
+        if not self.betas:
+            raise ValueError("betas must hold at least one number above 0, but it is empty.")
+        for beta in self.betas:
+            check_number("betas", beta)
+            if list(self.betas).count(beta) > 1:
+                raise ValueError(f"betas must name each number once, but got {beta:g} twice.")
+        if self.num_seeds < 1:
+            raise ValueError(f"num_seeds must be at least 1, but got {self.num_seeds}.")
+        if not 0 <= self.first_seed <= LARGEST_SEED - self.num_seeds:
+            raise ValueError(f"first_seed must be from 0 to 2^62, but got {self.first_seed}.")
+
+    @property
+    def seeds(self) -> range:
+        """Return the seeds."""
+        return range(self.first_seed, self.first_seed + self.num_seeds)
+
+    @property
+    def configurations(self) -> list[Configuration]:
+        """Return one configuration per β, and the warm-up."""
+        warm_up = Configuration(self.warm_up_to, self.warm_up_from, self.warm_up_share)
+        return [*map(Configuration, self.betas), warm_up]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A β, or a way from one β to another over a share of the iterations (GD eq. 24)."""
+
+    beta: float
+    warm_up_from: float | None = None
+    warm_up_share: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables and legends."""
+        start = "" if self.warm_up_from is None else f"{self.warm_up_from:g}→"
+        return f"{start}{self.beta:g}"
+
+    def training(self, setting: DemoSetting, seed: int) -> TrainingConfig:
+        """Return how its network is trained from a seed."""
+        warm_up = f"beta=linear:{self.warm_up_from}:{self.beta}:{100 * self.warm_up_share}%"
+        return TrainingConfig(
+            data="digits",
+            model="fcnn",
+            model_options={"widths": [setting.hidden_units]},
+            loss_options={"beta": self.beta},
+            schedules=() if self.warm_up_from is None else (warm_up,),
+            epochs=setting.epochs,
+            batch=setting.batch_size,
+            lr=setting.learning_rate,
+            momentum=setting.momentum,
+            seed=seed,
+        )
+
+
+@dataclass
+class Run:
+    """One network: its curves by epoch, its test predictions and their metrics, its gradients.
+
+    ``gradients`` are pairs: the confidence p at which each was measured, and |∂J/∂z_c|.
+    """
+
+    seed: int
+    train_loss: list[float] = field(default_factory=list)
+    train_accuracy: list[float] = field(default_factory=list)
+    test_accuracy: list[float] = field(default_factory=list)
+    gradients: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    test: CalibrationMetrics = field(default_factory=lambda: no_predictions())
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers of the table, as shares (and nats for the NLL)."""
+        test = self.test.compute()
+        return {
+            "accuracy": test.accuracy,
+            "ece": test.ece,
+            "nll": test.nll,
+            "confidence": test.mean_confidence,
+            "gap": test.overconfidence,
+            "train_accuracy": self.train_accuracy[-1],
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One configuration over all seeds."""
+
+    configuration: Configuration
+    runs: list[Run]
+
+    def values(self, metric: str) -> list[float]:
+        """Return one metric for every seed."""
+        return [run.metrics[metric] for run in self.runs]
+
+    def pooled_bins(self) -> BinStatistics:
+        """Return the bins of all seeds' test predictions together."""
+        return no_predictions().merge(*(run.test for run in self.runs)).compute().bins
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Return all seeds' measured p and gradient magnitudes; a warm-up has none."""
+        p, magnitude = zip(*(pair for run in self.runs for pair in run.gradients), strict=True)
+        return torch.cat(p), torch.cat(magnitude)
+
+    def largest_deviation(self) -> float:
+        """Return how far a measured gradient is from theory at most."""
+        p, magnitude = (each.numpy() for each in self.gradients())
+        theory = gradient_magnitude(p, self.configuration.beta)
+        return float(np.abs(magnitude - theory).max())
+
+
+def no_predictions() -> CalibrationMetrics:
+    """Return metrics of test predictions, of none so far."""
+    return CalibrationMetrics(NUM_CLASSES, from_logits=True, classwise=False)
+
+
+def load_digits() -> data.Dataset:
+    """Return scikit-learn's 1797 digits in its order, with pixels from 0 to 16."""
+    from sklearn import datasets
+
+    images, labels = datasets.load_digits(return_X_y=True)
+    whole = data.Split(torch.from_numpy(images).float(), torch.from_numpy(labels).long())
+    none, names = whole.select(torch.arange(0)), tuple("0123456789")
+    return data.Dataset("digits", whole, none, names, data.Provenance("scikit-learn", "BSD"))
+
+
+def draw_images(seed: int) -> Tensor:
+    """Return the images in the order of a seed: those to train on come first."""
+    return torch.from_numpy(np.random.default_rng([seed, 0]).permutation(NUM_IMAGES))
+
+
+def run_demo(
+    setting: DemoSetting | None = None, progress: Callable[[int, int], None] | None = None
+) -> list[Outcome]:
+    """Train every configuration with every seed, all together.
+
+    Args:
+        setting: what to run; the default is that of the command.
+        progress: called with the epochs done, over all networks, and their number.
+    """
+    setting = setting or DemoSetting()
+    size = setting.train_images
+    outcomes = [Outcome(c, [Run(s) for s in setting.seeds]) for c in setting.configurations]
+    members = [(outcome.configuration, run) for outcome in outcomes for run in outcome.runs]
+    images = {seed: draw_images(seed) for seed in setting.seeds}
+    folds = {seed: Fold(rows[:size], rows) for seed, rows in images.items()}
+
+    def look(epoch: int, networks: EnsembleResult) -> None:
+        for number in networks.numbers:
+            configuration, run = members[number]
+            logits, y = networks.predictions(number)
+            measured = epoch + 1 in MEASURED_EPOCHS and epoch < setting.epochs
+            if measured and configuration.warm_up_from is None:
+                run.gradients.append(gradients_of(logits[:size], y[:size], configuration.beta))
+            if epoch:
+                run.train_loss.append(gradient_decay_loss(logits[:size], y[:size]).item())
+                run.train_accuracy.append(accuracy(logits[:size], y[:size]))
+                run.test_accuracy.append(accuracy(logits[size:], y[size:]))
+            if epoch == setting.epochs:
+                run.test.update(logits[size:], y[size:])
+
+    train_together(
+        [configuration.training(setting, run.seed) for configuration, run in members],
+        folds=[folds[run.seed] for _, run in members],
+        dataset=load_digits(),
+        evaluate_every=None,
+        progress=progress,
+        look=look,
+        normalize=data.Normalize((0.0,) * NUM_PIXELS, (16.0,) * NUM_PIXELS),
+    )
+    return outcomes
+
+
+def gradients_of(logits: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """Return each sample's p, and the gradient that it sends to its target's logit, by autograd."""
+    z = logits.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(gradient_decay_loss(z, y, beta, reduction="sum"), z)
+    target = y.unsqueeze(1)
+    p = logits.double().softmax(-1).gather(1, target).squeeze(1)
+    return p, gradient.gather(1, target).squeeze(1).abs()
