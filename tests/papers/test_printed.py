@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from softmargin.papers.registry import experiments
 
 from softmargin.papers import printed as package
+from softmargin.papers.core import experiments
 from softmargin.papers.printed import printed, printed_means
 from softmargin.papers.statistics import wins
 
