@@ -11,7 +11,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -67,13 +67,6 @@ def dry_run(cell: Cell) -> DryRun:
     alike = json.dumps({**cell.config, "seed": 0}, sort_keys=True, ensure_ascii=False)
     found = _tried(alike)
     return replace(found, gpu_hours=cell.seconds / 3600)
-
-
-def dry_runs(cells: Sequence[Cell]) -> Iterator[tuple[Cell, DryRun]]:
-    """Try all cells that train one network, those that differ in their seed once."""
-    for cell in cells:
-        if cell.work == ONE:
-            yield cell, dry_run(cell)
 
 
 @cache
