@@ -1,4 +1,14 @@
-"""Every experiment of a module at smoke scale, through the store that users' runs take."""
+"""Every experiment of a family at smoke scale, through the store that users' runs take."""
+
+from softmargin.papers import ag, beyond, gd, gd_curves, gd_mnist, lm
+
+MNIST = tuple(row.experiment for row in (*gd_mnist.ROWS, *gd_curves.ROWS))
+IMAGES = tuple(
+    each
+    for module in (gd, lm, ag, beyond)
+    for each in module.EXPERIMENTS
+    if each.id not in {own.id for own in MNIST}
+)
 
 
 def run_all(experiments, store):

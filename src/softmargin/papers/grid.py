@@ -26,8 +26,8 @@ TITLES = {
     "tiny_imagenet": "Tiny-ImageNet",
     "imagenet": "ImageNet",
     "places365": "Places-365",
-    "fcnn": "fully connected networks",
-    "small_resnet": "small residual networks",
+    "fcnn": "fully connected",
+    "small_resnet": "small residual",
     "resnet18": "ResNet18",
     "resnet34": "ResNet34",
     "resnet50": "ResNet50",
@@ -120,7 +120,7 @@ class Task:
 
     @property
     def network(self) -> str:
-        """What is trained, in words."""
+        """What is trained, in a few words."""
         return TITLES[self.model]
 
     @property
@@ -270,13 +270,13 @@ class Plan:
         Example:
             >>> task = Task("CIFAR-10", "cifar10", "fcnn", {}, stands_for="ResNet18")
             >>> Plan([(task, [])], []).stand_ins
-            'fully connected networks for ResNet18'
+            "fully connected networks for the paper's ResNet18"
         """
         tasks = [task for task, _ in self.desk if task.is_stand_in]
         trained, for_those = (
             _listed([getattr(task, name) for task in tasks]) for name in ("network", "stands_for")
         )
-        return f"{trained} for {for_those}" if tasks else ""
+        return f"{trained} networks for the paper's {for_those}" if tasks else ""
 
 
 def _listed(names: Sequence[str]) -> str:
