@@ -207,6 +207,15 @@ def test_figures_of_an_earlier_run_are_removed_and_other_files_stay(tmp_path):
     assert names == {"README.md", "numbers.json", "mine.svg", "other.svg"}
 
 
+def test_figures_are_drawn_again_from_the_numbers(tmp_path):
+    written(tmp_path / "x-1")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "x-1").iterdir()}
+    assert len(before) > 2
+    (tmp_path / "x-1" / "by-epoch.svg").write_text("of an earlier version")
+    write.redraw(tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "x-1").iterdir()} == before
+
+
 def test_an_interrupted_write_leaves_the_old_result_whole(tmp_path, monkeypatch):
     written(tmp_path)
     before = (tmp_path / "numbers.json").read_bytes()

@@ -12,7 +12,7 @@ from softmargin.charts.tones import GREEN, MUTED, beta_tone
 from softmargin.demo import results
 from softmargin.demo.run import Outcome
 from softmargin.report import figures
-from softmargin.report.figures import Series
+from softmargin.report.figures import Style
 from softmargin.report.page import FigureGroup
 from softmargin.theory import gradient_magnitude
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 MARKERS = "osD^vPX*"
 
 
-def looks_of(outcomes: Sequence[Outcome]) -> list[Series]:
+def looks_of(outcomes: Sequence[Outcome]) -> list[Style]:
     """Return how each configuration looks, the same in all figures."""
     looks = []
     for place, outcome in enumerate(outcomes):
         label = f"β = {outcome.configuration.label}"
         if outcome.configuration.warm_up_from is not None:
-            looks.append(Series(label, GREEN, ">", "--"))
+            looks.append(Style(label, GREEN, ">", "--"))
         else:
             tone = beta_tone(outcome.configuration.beta)
-            looks.append(Series(label, tone, MARKERS[place % len(MARKERS)]))
+            looks.append(Style(label, tone, MARKERS[place % len(MARKERS)]))
     return looks
 
 
-def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> FigureGroup:
+def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
     """Return calibration error and over-confidence, one dot per seed."""
     panels = []
     for metric, title in (
@@ -71,7 +71,7 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Figur
     return FigureGroup(panels, caption)
 
 
-def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> FigureGroup:
+def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
     """Return gradient magnitude over confidence, theory and measurement."""
     figure = figures.new_figure(5.0, 3.7)
     axes = figure.add_subplot()
@@ -101,7 +101,7 @@ def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Fig
     return FigureGroup([svg], caption)
 
 
-def curves_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> FigureGroup:
+def curves_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
     """Return training loss and test accuracy by epoch."""
     loss, accuracy = figures.new_figure(5.0, 3.7), figures.new_figure(5.0, 3.7)
     loss_axes, accuracy_axes = loss.add_subplot(), accuracy.add_subplot()
@@ -129,7 +129,7 @@ def curves_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> Figur
     return FigureGroup(svgs, caption)
 
 
-def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Series]) -> FigureGroup:
+def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
     """Return one reliability diagram per configuration, all seeds pooled."""
     panels = []
     for place, (outcome, look) in enumerate(zip(outcomes, looks, strict=True)):

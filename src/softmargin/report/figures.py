@@ -28,7 +28,7 @@ PAGE_TONES = (INK, MUTED, GRID, GREEN)
 
 
 @dataclass(frozen=True)
-class Series:
+class Style:
     """How one configuration looks, in every figure of a page."""
 
     label: str
@@ -107,7 +107,7 @@ def to_svg(figure: Figure, name: str, description: str, tones: Iterable[Tone]) -
 
 def draw_gradients(
     axes: Axes,
-    series: Series,
+    series: Style,
     curve: tuple[ArrayLike, ArrayLike],
     points: tuple[ArrayLike, ArrayLike],
 ) -> None:
@@ -125,7 +125,7 @@ def draw_gradients(
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.02, 1.02))
 
 
-def draw_curves(axes: Axes, series: Series, by_seed: Sequence[Sequence[float]]) -> None:
+def draw_curves(axes: Axes, series: Style, by_seed: Sequence[Sequence[float]]) -> None:
     """Draw the median over seeds by epoch, and a band from the lowest to the highest seed."""
     values = np.asarray(by_seed, dtype=np.float64)
     epochs = np.arange(1, values.shape[1] + 1)
@@ -137,7 +137,7 @@ def draw_curves(axes: Axes, series: Series, by_seed: Sequence[Sequence[float]]) 
     axes.set_xlim(1, len(epochs))
 
 
-def draw_spread(axes: Axes, place: int, series: Series, values: Sequence[float]) -> None:
+def draw_spread(axes: Axes, place: int, series: Style, values: Sequence[float]) -> None:
     """Draw one dot per seed, and a bar at their mean."""
     tone = series.tone.light
     mean = float(np.mean(values))
