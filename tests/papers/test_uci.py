@@ -29,7 +29,7 @@ from softmargin.papers.tabular.cross_validation import METHODS, TRAINING, config
 from softmargin.papers.tabular.uci import EXPERIMENTS, train_table
 from softmargin.papers.tabular.uci_scores import Scores, comparisons, signs
 from softmargin.training.ensemble import train_together
-from softmargin.training.ensemble.members import make_parts
+from softmargin.training.ensemble.kinds import make_parts
 
 (EXPERIMENT,) = EXPERIMENTS
 SMOKE = EXPERIMENT.setting("smoke")
