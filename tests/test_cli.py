@@ -144,11 +144,11 @@ def test_out_may_not_be_a_file(tmp_path):
 def test_out_is_looked_at_before_the_work_and_made_after_it(error, tmp_path, monkeypatch, capsys):
     tried = []
 
-    def work(setting):
+    def work(setting, progress):
         tried.append(setting)
         raise error
 
-    monkeypatch.setattr("softmargin.demo.command.run_with_progress", work)
+    monkeypatch.setattr("softmargin.demo.run_demo", work)
     file = tmp_path / "taken"
     file.write_text("mine")
     assert main(["demo", "--out", str(file)]) == 2

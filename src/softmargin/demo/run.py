@@ -23,6 +23,7 @@ from softmargin.training import EnsembleResult, Fold, TrainingConfig, train_toge
 from softmargin.training.config import LARGEST_SEED
 
 NUM_CLASSES, NUM_PIXELS, NUM_IMAGES = 10, 64, 1797
+SEEDS_TOGETHER = 20
 # gradients are measured before these epochs: densely at first, when confidence moves most
 MEASURED_EPOCHS = (1, 2, 3, 5, 8, 12, 20, 40)
 
@@ -178,18 +179,38 @@ def draw_images(seed: int) -> Tensor:
 def run_demo(
     setting: DemoSetting | None = None, progress: Callable[[int, int], None] | None = None
 ) -> list[Outcome]:
-    """Train every configuration with every seed, all together.
+    """Train every configuration with every seed, those of some seeds together.
 
     Args:
         setting: what to run; the default is that of the command.
         progress: called with the epochs done, over all networks, and their number.
     """
     setting = setting or DemoSetting()
+    outcomes = [Outcome(configuration, []) for configuration in setting.configurations]
+    per_seed, digits = len(outcomes) * setting.epochs, load_digits()
+    for start in range(0, setting.num_seeds, SEEDS_TOGETHER):
+
+        def tell(done: int, _: int, before: int = start * per_seed) -> None:
+            if progress is not None:
+                progress(before + done, setting.num_seeds * per_seed)
+
+        seeds = setting.seeds[start : start + SEEDS_TOGETHER]
+        _train(setting, outcomes, seeds, digits, tell)
+    return outcomes
+
+
+def _train(
+    setting: DemoSetting,
+    outcomes: Sequence[Outcome],
+    seeds: Sequence[int],
+    digits: data.Dataset,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Train the networks of some seeds, and add their runs to the outcomes."""
     size = setting.train_images
-    outcomes = [Outcome(c, [Run(s) for s in setting.seeds]) for c in setting.configurations]
-    members = [(outcome.configuration, run) for outcome in outcomes for run in outcome.runs]
-    images = {seed: draw_images(seed) for seed in setting.seeds}
-    folds = {seed: Fold(rows[:size], rows) for seed, rows in images.items()}
+    members = [(outcome.configuration, Run(seed)) for outcome in outcomes for seed in seeds]
+    drawn = {seed: draw_images(seed) for seed in seeds}
+    folds = {seed: Fold(rows[:size], rows) for seed, rows in drawn.items()}
 
     def look(epoch: int, networks: EnsembleResult) -> None:
         for number in networks.numbers:
@@ -208,13 +229,15 @@ def run_demo(
     train_together(
         [configuration.training(setting, run.seed) for configuration, run in members],
         folds=[folds[run.seed] for _, run in members],
-        dataset=load_digits(),
+        dataset=digits,
         evaluate_every=None,
         progress=progress,
         look=look,
         normalize=data.Normalize((0.0,) * NUM_PIXELS, (16.0,) * NUM_PIXELS),
     )
-    return outcomes
+    for place, outcome in enumerate(outcomes):
+        own = members[place * len(seeds) : (place + 1) * len(seeds)]
+        outcome.runs.extend(run for _, run in own)
 
 
 def gradients_of(logits: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:
