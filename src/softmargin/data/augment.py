@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from softmargin.data.sampling import mixed_seed
 from softmargin.functional._checks import check_count
 
 Window = tuple[int, int, int, int]
@@ -130,7 +131,7 @@ class RandomResizedCrop:
             seed: Such as that of the run and the epoch, mixed.
             index: Number of the picture.
         """
-        generator = torch.Generator().manual_seed(hash((seed, index)) & (2**63 - 1))
+        generator = torch.Generator().manual_seed(mixed_seed(seed, index))
         drawn = torch.rand(2 * TRIES + 3, generator=generator, dtype=torch.float64).tolist()
         *sizes, to_the_left, above, mirror = drawn
         flipped = self.flip and mirror < 0.5

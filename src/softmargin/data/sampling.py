@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,6 +122,16 @@ def _draw(y: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
     classes = y[order]
     rank = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[classes]
     return order[rank < taken[classes]].sort().values
+
+
+def mixed_seed(*numbers: int) -> int:
+    """Return one seed out of several whole numbers of at least 0, such as seed, epoch and step.
+
+    Example:
+        >>> mixed_seed(0, 1) == mixed_seed(0, 1), mixed_seed(0, 1) == mixed_seed(1, 0)
+        (True, False)
+    """
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from softmargin.data import Augment, FolderSplit, Normalize, RandomResizedCrop, Split
+from softmargin.data.sampling import mixed_seed
 
+ORDER, CHANGES, CROPS = range(3)  # what is drawn, each from a seed of its own
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -69,10 +71,12 @@ class Batches:
                 x, y = self.split.batch(mine)
             elif isinstance(self.split, FolderSplit):
                 crop = RandomResizedCrop(flip=self.augment.flip)
-                x, y = self.split.random_batch(mine, _mix(self.seed, epoch, -3), crop)
+                x, y = self.split.random_batch(mine, mixed_seed(self.seed, epoch, CROPS), crop)
             else:  # all of the batch, so that every process draws what one alone would
                 x, y = self.split.batch(chosen)
-                generator = torch.Generator().manual_seed(_mix(self.seed, epoch, step))
+                generator = torch.Generator().manual_seed(
+                    mixed_seed(self.seed, epoch, CHANGES, step)
+                )
                 x = self.augment(x, generator)[self.rank :: self.world]
                 y = y[self.rank :: self.world]
             yield self.prepared(x), y.to(self.device), chosen
@@ -97,10 +101,5 @@ def statistics(split: Split) -> Normalize:
 
 def order_of_epoch(seed: int, epoch: int, size: int) -> Tensor:
     """Return in which order an epoch goes over its samples."""
-    generator = torch.Generator().manual_seed(_mix(seed, epoch, -1))
+    generator = torch.Generator().manual_seed(mixed_seed(seed, epoch, ORDER))
     return torch.randperm(size, generator=generator)
-
-
-def _mix(seed: int, epoch: int, step: int) -> int:
-    """Return one seed out of three numbers, different for different ones."""
-    return hash((seed, epoch, step)) & (2**63 - 1)
