@@ -123,6 +123,7 @@ def test_desk_scale_takes_two_hours_in_all_and_smoke_a_minute():
 # --- smoke scale, for real
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ID)
 def test_every_experiment_concludes_at_smoke_scale(name, outcomes, tmp_path):
     outcome = outcomes[name]

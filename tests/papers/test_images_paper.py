@@ -102,6 +102,7 @@ def tried(data_name, model, method=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data_name", "model", "method", "parameters", "steps"),
     [
