@@ -32,6 +32,7 @@ def outcomes():
     return run_demo(SETTING)
 
 
+@pytest.mark.slow
 def test_measured_gradients_lie_on_the_curve(outcomes):
     for outcome in outcomes[:-1]:
         p, magnitude = (each.numpy() for each in outcome.gradients())
@@ -188,6 +189,7 @@ def test_the_diagrams_say_that_their_error_is_pooled(outcomes):
     assert all("pooled" in title for title in titles)
 
 
+@pytest.mark.slow
 def test_a_page_is_whole_or_not_there(outcomes, tmp_path, monkeypatch):
     """Whatever write it dies at, what was there before is there still."""
     write_report(SETTING, outcomes, tmp_path / "a" / "b")

@@ -19,6 +19,7 @@ CALLS = {"losses": 700, "heads": 900, "metrics": 100}
 CALLEES = {c.name: c for c in odd.CALLEES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("area", CALLS)
 @pytest.mark.filterwarnings("ignore")
 def test_random_calls_give_what_an_independent_reference_gives(area):

@@ -83,6 +83,7 @@ def test_two_epochs_resumed_in_the_middle(head_name, loss_name):
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss_name", EVERY_LOSS)
 @pytest.mark.parametrize("head_name", EVERY_HEAD)
 def test_compiled_and_vectorised_together(head_name, loss_name):

@@ -136,6 +136,7 @@ def test_bad_options(folder, capsys):
     assert "argument --out: must be a folder that can be written to" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_as_a_process(folder):
     command = [sys.executable, "-m", "softmargin.cli", "calibrate", "p.npz", "--scaling", "none"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -315,6 +316,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_files_past_all_limits_get_a_sentence_in_bounded_memory(tmp_path):
     """A bomb, an array that is not there, a million columns, lines of 200 MB."""
     block = bytes(1 << 24)

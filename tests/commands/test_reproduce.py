@@ -347,6 +347,7 @@ def test_progress_is_told_however_seldom_the_work_tells_of_it(
     assert "0 %: a slow one" in lines
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_that_it_resumes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "softmargin.cli", "reproduce", "run", "gd-tab1", "--scale"]
     command += ["smoke", "--jobs", "2", "--out", str(tmp_path / "out")]

@@ -267,6 +267,7 @@ def children(server, cache, source, number):
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_download_leaves_nothing_for_ever(server, cache, tmp_path):
     started, over = threading.Event(), threading.Event()
 
@@ -296,6 +297,7 @@ def test_a_killed_download_leaves_nothing_for_ever(server, cache, tmp_path):
     assert len(files_in(cache)) == 4
 
 
+@pytest.mark.slow
 def test_several_processes_download_once(server, cache, tmp_path):
     running = children(server, cache, tmp_path / "source", 3)
     results = [child.communicate(timeout=200) for child in running]

@@ -70,6 +70,7 @@ def read(out: Path) -> tuple[Any, str]:
         return None, str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_seen_or_harmless(out: Path, name: str) -> None:
     path, expected = out / name, numbers(out)

@@ -227,6 +227,7 @@ def test_same_results_give_the_same_page(folder, page):
     assert results_page(folder) == page
 
 
+@pytest.mark.slow
 def test_as_many_results_as_there_will_be_fit(tmp_path):
     made_up.many(tmp_path)
     write_results_page(tmp_path, tmp_path / "index.html")

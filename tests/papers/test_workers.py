@@ -142,6 +142,7 @@ def begun(out: Path, driver: subprocess.Popen[str]) -> list[int]:
     return found()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["driver", "group"])
 @pytest.mark.parametrize("when", ["starting", "running"])
 def test_an_interrupt_ends_all_at_once(tmp_path: Path, whom: str, when: str) -> None:

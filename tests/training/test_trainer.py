@@ -119,6 +119,7 @@ Path(sys.argv[2], f"losses{rank}.json").write_text(json.dumps([losses, result]))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_follow_one(tmp_path):
     """Half the batch each: the same weights, the same metrics, over more than 50 steps."""
     config = TrainingConfig(**{**CONFIG.as_dict(), "epochs": 2, "clip": 3.0})

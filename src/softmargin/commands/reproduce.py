@@ -112,6 +112,13 @@ def _told_in_a_sentence() -> Iterator[None]:
 
 def _check_arguments(options: argparse.Namespace) -> None:
     """Refuse what can be known to be wrong before PyTorch is imported, which takes a while."""
+    if options.action in ("report", "verify"):
+        if not any(options.out.glob("*/numbers.json")):
+            raise UsageError(
+                "argument --out: must be a folder with results, as softmargin reproduce run "
+                f"writes them, but {quoted(str(options.out))} has none."
+            )
+        return
     from softmargin.papers.core import find_all
     from softmargin.papers.plan import parse_only
 
@@ -122,11 +129,6 @@ def _check_arguments(options: argparse.Namespace) -> None:
             parse_only(options.only)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if options.action in ("report", "verify") and not any(options.out.glob("*/numbers.json")):
-        raise UsageError(
-            "argument --out: must be a folder with results, as softmargin reproduce run writes "
-            f"them, but {quoted(str(options.out))} has none."
-        )
 
 
 def _list(options: argparse.Namespace) -> None:

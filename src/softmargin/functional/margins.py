@@ -128,9 +128,6 @@ def apply_temperature(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
     return (logits - logits.detach().amax(dim, keepdim=True)) / tau
 
 
-tempered = apply_temperature  # its former name, until softmargin.training.ensemble has the new one
-
-
 def softplus(x: Tensor) -> Tensor:
     """Return log(1 + e^x), right in both tails.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softmargin.functional._checks import check_choice, check_number
+from softmargin._plain_checks import check_choice, check_number
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-12  # values that differ by less than this share of their size differ by rounding

@@ -22,7 +22,7 @@ from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angle_of_cosine
 from softmargin.functional.divergences import divergence_of
 from softmargin.functional.lengths import unit
-from softmargin.functional.margins import log_odds_of, soft_maximum_of, softplus, tempered
+from softmargin.functional.margins import apply_temperature, log_odds_of, soft_maximum_of, softplus
 from softmargin.heads.simplex import orthonormal
 from softmargin.training.ensemble.vectorize import Tensors
 
@@ -165,7 +165,7 @@ def stacked_loss(loss: Any, z: Tensor, own: Tensors, index: Tensor) -> Tensor:
     if "beta" in own:
         given["log_beta"] = own["beta"].log().to(z.dtype).unsqueeze(-1)
     if "tau" in given:
-        z = tempered(z, given["tau"].unsqueeze(-1), CLASSES)
+        z = apply_temperature(z, given["tau"].unsqueeze(-1), CLASSES)
     return LOSSES[type(loss)](loss, z, index, given).mean(1)
 
 
