@@ -7,12 +7,12 @@ import pytest
 import torch
 from paper_cells import paper_cells
 from smoke_runs import IMAGES
-from softmargin.papers.tabular.cross_validation import METHODS as OF_TABLES
 
 from softmargin.models import build
 from softmargin.papers import ag, methods, recipes
 from softmargin.papers.plan import shape_of
 from softmargin.papers.printed import printed
+from softmargin.papers.tabular import METHODS as OF_TABLES
 from softmargin.papers.train import training_config
 from softmargin.training import TrainingConfig
 from softmargin.training.parts import make_head, make_loss, make_schedules
