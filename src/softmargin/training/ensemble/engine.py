@@ -47,6 +47,7 @@ class Part(Models):
             for lr in self.lrs
             for total in set(self.totals)
         }
+        self.alike = len(self.rates) == 1
         self.decay = uniform(self._column([v.weight_decay for v in self.variants]))
         clips = [torch.inf if v.clip is None else v.clip for v in self.variants]
         self.clip = None if min(clips) == torch.inf else self._column(clips)
@@ -168,8 +169,9 @@ class Part(Models):
             own = self.own_tensors(number, params, state)
             loss, z = kind.losses_of(own, h, targets[number].flatten(0, 1))
             for name in kind.state:
-                shape = state[f"{number}.{name}"].shape
-                state[f"{number}.{name}"] = own[name].detach().reshape(shape).contiguous()
+                owner, local = name.split(".", 1)
+                new, full = own[owner][local].detach(), f"{number}.{name}"
+                state[full] = new.reshape(state[full].shape).contiguous()
             values.append(loss.view(len(kind.variants), -1))
             if self.recorder is not None:
                 with_margin = kind.head.needs_target
@@ -178,6 +180,8 @@ class Part(Models):
 
     def _now(self, steps: Sequence[int], streams: Tensor | None) -> tuple[Factor, Factor]:
         """Return learning rate and count of steps of every model, numbers where uniform."""
+        if self.alike:  # all streams take equally many steps, so they are at the same one
+            return self.rates[self.lrs[0], self.totals[0]](steps[0]), steps[0] + 1
         at = list(zip(self.totals, steps, strict=True))
         if streams is not None:
             at = [at[s] for s in streams.tolist()]

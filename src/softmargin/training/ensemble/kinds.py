@@ -17,6 +17,9 @@ from softmargin.training.ensemble.vectorize import Tensors, Vectorized
 from softmargin.training.objective import check_loss
 from softmargin.training.parts import make_center, make_head, make_loss, make_schedules, takes
 
+Own = dict[str, Tensors]
+"""The tensors of K models, by part and by their name in it: ``own["head"]["weight"]``."""
+
 
 class Parts(NamedTuple):
     """What a model has on top of its network."""
@@ -36,8 +39,8 @@ def make_parts(config: TrainingConfig, features: int, classes: int) -> Parts:
 class Kind:
     """Neighbouring variants whose head and loss are computed by one call.
 
-    Tensors go by the name of the part and their name in it, such as ``head.weight``: (K, ...) for
-    K models. ``numbers`` are those that settings become.
+    ``numbers`` are those in which the members differ, and ``state`` is what calls may change; both
+    go by part and name, such as ``head.scale``.
     """
 
     def __init__(
@@ -126,58 +129,48 @@ class Kind:
 
     # --- computing
 
-    def losses_of(self, own: Tensors, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def losses_of(self, own: Own, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses (K,) and logits of features (K, B, D); ``own`` gets the new state."""
-        of_head, index = _of(own, "head"), y.unsqueeze(-1)
-        added = None
+        index, added = y.unsqueeze(-1), None
         if self.stacks_head:
-            z = stacked.stacked_logits(self.head, h, of_head, index)
+            z = stacked.stacked_logits(self.head, h, own["head"], index)
         else:
-            (z, added), state = self.heads(self._with_added, of_head, h, y)
-            of_head |= state
-        of_loss = _of(own, "loss")
+            (z, added), state = self.heads(self._with_added, own["head"], h, y)
+            own["head"] |= state
         if self.stacks_loss:
-            loss = stacked.stacked_loss(self.loss, z, of_loss, index)
+            loss = stacked.stacked_loss(self.loss, z, own["loss"], index)
         else:
-            loss, state = self.losses(self.loss, of_loss, z, y)
-            of_loss |= state
+            loss, state = self.losses(self.loss, own["loss"], z, y)
+            own["loss"] |= state
         if added is not None:
             loss = loss + added
-        of_center = _of(own, "center")
         if self.center is not None:
-            loss = loss + stacked.stacked_center(h, of_center, index)
-        for owner, new in zip(Parts._fields, (of_head, of_loss, of_center), strict=True):
-            own |= {f"{owner}.{name}": value for name, value in new.items()}
+            loss = loss + stacked.stacked_center(h, own["center"], index)
         return loss, z
 
     def _with_added(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         logits, added = self.head(x, y), self.head.added_loss(x, y)
         return logits, logits.new_zeros(()) if added is None else added
 
-    def probe(self, own: Tensors, h: Tensor, y: Tensor) -> None:
+    def probe(self, own: Own, h: Tensor, y: Tensor) -> None:
         """Find out how head and loss can be called."""
         if self.stacks_head:
-            z = stacked.stacked_logits(self.head, h, _of(own, "head"), None)
+            z = stacked.stacked_logits(self.head, h, own["head"], None)
         else:
-            z, _ = self.heads.probe(self._with_added, _of(own, "head"), h, y)
+            z, _ = self.heads.probe(self._with_added, own["head"], h, y)
         if not self.stacks_loss:
-            check_loss(self.loss, self.losses.probe(self.loss, _of(own, "loss"), z, y)[0])
+            check_loss(self.loss, self.losses.probe(self.loss, own["loss"], z, y)[0])
 
     @torch.no_grad()
-    def logits(self, own: Tensors, h: Tensor, *, training: bool = False) -> Tensor:
+    def logits(self, own: Own, h: Tensor, *, training: bool = False) -> Tensor:
         """Return the logits (K, B, C) of inference, maybe with heads that stay in training."""
-        of_head = _of(own, "head")
         if self.stacks_head:
-            return stacked.stacked_logits(self.head, h, of_head, None)
+            return stacked.stacked_logits(self.head, h, own["head"], None)
         self.head.train(training)
         function = self.head.inference_logits if training else self.head
-        found: Tensor = self.heads(function, of_head, h)[0]
+        found: Tensor = self.heads(function, own["head"], h)[0]
         self.head.train()
         return found
-
-
-def _of(own: Tensors, owner: str) -> Tensors:
-    return {n.removeprefix(f"{owner}."): t for n, t in own.items() if n.startswith(f"{owner}.")}
 
 
 def numbers_of(module: nn.Module | None) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from softmargin.training.ensemble.kinds import kinds_of
+from softmargin.training.ensemble.kinds import Own, Parts, kinds_of
 from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.scores import scores
 from softmargin.training.ensemble.vectorize import Tensors
@@ -55,8 +55,9 @@ class Models:
         self.state: Tensors = {}  # what is not learned: settings, centers, buffers
         self._draw(network)
         self.moving = self._schedules()
+        everything = *self.params, *self.state
         self.names = [
-            [n for n in (*self.params, *self.state) if n.startswith(f"{number}.")]
+            {n: n.split(".", 2)[1:] for n in everything if n.startswith(f"{number}.")}
             for number in range(len(self.kinds))
         ]
         for kind in self.kinds:
@@ -143,12 +144,12 @@ class Models:
                 h = h.relu_()
         return h
 
-    def own_tensors(self, number: int, params: Tensors, state: Tensors) -> Tensors:
-        """Return the tensors of one kind, (K, ...), by their names in it."""
-        return {
-            name.partition(".")[2]: (params[name] if name in params else state[name]).flatten(0, 1)
-            for name in self.names[number]
-        }
+    def own_tensors(self, number: int, params: Tensors, state: Tensors) -> Own:
+        """Return the tensors of one kind, (K, ...)."""
+        own: Own = {owner: {} for owner in Parts._fields}
+        for name, (owner, local) in self.names[number].items():
+            own[owner][local] = (params[name] if name in params else state[name]).flatten(0, 1)
+        return own
 
     @torch.no_grad()
     def logits(self, rows: Tensor) -> Tensor:
@@ -192,8 +193,8 @@ class Models:
         place = m - self.kinds[number].variants.start
         own = {**self.params, **self.state}
         head = {
-            name.partition(".head.")[2]: own[name][place, s].detach().clone()
-            for name in self.names[number]
-            if ".head." in name
+            local: own[name][place, s].detach().clone()
+            for name, (owner, local) in self.names[number].items()
+            if owner == "head"
         }
         return body, head

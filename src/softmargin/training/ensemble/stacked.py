@@ -161,9 +161,10 @@ HEADS: dict[type[Any], Callable[[Any, Tensor, Tensors, Tensor | None], Tensor]] 
 
 def stacked_loss(loss: Any, z: Tensor, own: Tensors, index: Tensor) -> Tensor:
     """Return the losses (K,) of logits."""
-    given = {name: value.to(z.dtype).unsqueeze(-1) for name, value in own.items()}
-    if "beta" in own:
-        given["log_beta"] = own["beta"].log().to(z.dtype).unsqueeze(-1)
+    given = {}
+    for name, value in own.items():
+        name, value = ("log_beta", value.log()) if name == "beta" else (name, value)
+        given[name] = value.to(z.dtype).unsqueeze(-1)
     if "tau" in given:
         z = apply_temperature(z, given["tau"].unsqueeze(-1), CLASSES)
     return LOSSES[type(loss)](loss, z, index, given).mean(1)
