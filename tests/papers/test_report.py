@@ -323,7 +323,7 @@ def test_too_few_seeds_for_significance_are_said(seeds, said):
     values = np.arange(float(seeds))
     compared = paired_bootstrap(values + 1, values, seed=0)
     found = view(Entry("a", "b", tuple(values + 1), comparison=compared))
-    assert ("no exact p is below 0.062" in found.methods) == said
+    assert ("an exact p is at least 0.062" in found.methods) == said
 
 
 def test_a_claim_of_ours_and_the_parts_of_a_verdict(tmp_path):

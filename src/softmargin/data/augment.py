@@ -105,7 +105,7 @@ class RandomResizedCrop:
 
     Example:
         >>> RandomResizedCrop().draw(500, 375, seed=0, index=3)
-        ((122, 22, 253, 158), True)
+        ((90, 122, 316, 311), False)
 
     Reference:
         Szegedy et al., "Going Deeper with Convolutions", CVPR 2015, section 6.
