@@ -47,7 +47,7 @@ class Batches:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        """Keep the arguments; see the class."""
+        """Move what is in memory to the device."""
         self.split, self.batch, self.seed, self.augment = split, batch, seed, augment
         self.device, self.dtype, self.rank, self.world = device, dtype, rank, world
         first, _ = split.batch(torch.arange(1))
