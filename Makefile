@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/softmargin demo
 
-# before every commit: two minutes on two cores
+# before every commit: all but the slow tests
 check: lint types imports fast
 
 test: $(READY)
