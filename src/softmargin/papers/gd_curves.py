@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +27,8 @@ from softmargin.papers.gd_mnist import (
     OPEN,
     SEEDS,
     SMALLEST,
-    deviations,
-    file_name,
+    chart_name,
+    mnist_deviations,
     shared_plan,
 )
 from softmargin.papers.grid import Method, Task
@@ -110,26 +110,26 @@ def until_half(place: int) -> Score:
     )
 
 
-def panels(
-    runs: Runs, methods: Sequence[Method], stem: str, title: str, y_label: str, note: str
-) -> Iterator[tuple[Method, Chart]]:
-    """Yield the methods that were trained, each with a chart by epoch that is still empty."""
-    for method in runs.present(runs.judged[0], methods):
-        named = f"{title}, {method.name}"
-        yield method, Chart(file_name(stem, method), named, "line", "epoch", y_label, [], note=note)
+def panel(
+    method: Method, name: str, title: str, y_label: str, series: Sequence[Series], note: str
+) -> Chart:
+    """Return a chart by epoch for one β."""
+    name, title = chart_name(name, method), f"{title}, {method.name}"
+    return Chart(name, title, "line", "epoch", y_label, series, note=note)
 
 
 def group_charts(runs: Runs) -> list[Chart]:
     """Draw the confidence of five groups by epoch, a chart for each β."""
+    (task,) = runs.judged
     title, y_label = "Five groups of training samples", "mean confidence in the true class"
     note = f"{runs.note}; fifths of the training samples by final confidence; {BAND}."
     charts = []
-    for method, chart in panels(runs, GROUP_PANELS, "groups", title, y_label, note):
-        curves = runs.arrays(runs.judged[0], method, "groups")
+    for method in runs.present(task, GROUP_PANELS):
+        curves = runs.arrays(task, method, "groups")
         epochs = drawn_epochs(curves.shape[1])
         groups = zip(GROUPS, np.moveaxis(curves[:, np.array(epochs) - 1], -1, 0), strict=True)
         series = [banded(f"group {name}", epochs, own, 3) for name, own in groups]
-        charts.append(replace(chart, series=series))
+        charts.append(panel(method, "groups", title, y_label, series, note))
     return charts
 
 
@@ -156,6 +156,7 @@ def gap_chart(runs: Runs) -> list[Chart]:
 
 def trace_charts(runs: Runs) -> list[Chart]:
     """Draw single samples of the first seed; a mean over seeds would be of different samples."""
+    (task,) = runs.judged
     title, y_label = "Single training samples", "confidence in the true class"
     note = (
         f"{runs.scope.scale.capitalize()} scale, the first seed; the same samples for every β, "
@@ -163,13 +164,13 @@ def trace_charts(runs: Runs) -> list[Chart]:
         "steps in the hardest fifth, half in the rest."
     )
     charts = []
-    for method, chart in panels(runs, TRACE_PANELS, "traces", title, y_label, note):
-        result, place = runs.runs(runs.judged[0], method)[0]
+    for method in runs.present(task, TRACE_PANELS):
+        result, place = runs.runs(task, method)[0]
         traces = result.arrays["traces"][place].astype(np.float64)
         epochs = drawn_epochs(len(traces))
         drawn = zip(result.arrays["traced"], traces[np.array(epochs) - 1].round(4).T, strict=True)
         series = [Series(f"sample {number}", epochs, own.tolist()) for number, own in drawn]
-        charts.append(replace(chart, series=series[DRAWN]))
+        charts.append(panel(method, "traces", title, y_label, series[DRAWN], note))
     return charts
 
 
@@ -198,7 +199,7 @@ FIGURE_3 = Row(
         ),
     ),
     charts=(group_charts, gap_chart, trace_charts),
-    deviations=deviations(OPEN),
+    deviations=mnist_deviations(OPEN),
     seeds=SEEDS,
     notes=(
         "The gap is the mean confidence of the easiest fifth of the training samples minus that of "
@@ -217,7 +218,7 @@ CURVES = (*betas(5, 2, 1, 0.1, 0.01), *WARM_UPS)
 CONSTANT = tuple(method.name for method in CURVES if method.warm_up is None)
 
 
-NLL = Score(
+NLL_CURVE = Score(
     "Test cross-entropy",
     array="nll",
     unit="nats",
@@ -227,7 +228,7 @@ NLL = Score(
 )
 EARLY = 0.05  # of all epochs, fixed beforehand
 EARLY_ACCURACY, LAST_ACCURACY = (after_share(ACCURACY_CURVE, share) for share in (EARLY, 1))
-EARLY_NLL, LAST_NLL = (after_share(NLL, share) for share in (EARLY, 1))
+EARLY_NLL, LAST_NLL = (after_share(NLL_CURVE, share) for share in (EARLY, 1))
 
 
 def warm_up_ends_best(runs: Runs, task: Task) -> list[Finding]:
@@ -286,7 +287,7 @@ def curve_row(
             ByEpoch(curve, f"{curve.array}-by-epoch", note=note),
             ByEpoch(curve, f"{curve.array}-later", skip=0.2, note=note),
         ),
-        deviations=deviations(f"{OPEN}{said}"),
+        deviations=mnist_deviations(f"{OPEN}{said}"),
         seeds=SEEDS,
         notes=(
             FEW_SEEDS,
@@ -315,7 +316,7 @@ FIGURE_5 = curve_row(
     "Cross-entropy by epoch and β",
     "Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as β's "
     "own objective and cross-entropy part.",
-    NLL,
+    NLL_CURVE,
     (
         Monotone(EARLY_NLL, -1, CONSTANT),
         Compare(EARLY_NLL, SMALLEST, -1),

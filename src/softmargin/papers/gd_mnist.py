@@ -46,7 +46,7 @@ OPEN = (
 )
 
 
-def deviations(text: str) -> dict[str, str]:
+def mnist_deviations(text: str) -> dict[str, str]:
     """Return the deviations by scale; desk scale is the paper's."""
     return {"smoke": _SMOKE, "desk": text, "paper": text}
 
@@ -58,7 +58,7 @@ def shared_plan(methods: Sequence[Method], *more: tuple[Task, Sequence[Method]])
     return Plan(desk=whole, paper=whole, smoke=[(desk.DIGITS, there)])
 
 
-def file_name(stem: str, method: Method) -> str:
+def chart_name(stem: str, method: Method) -> str:
     """Return a name for a chart of a method, without dots, which would look like an ending."""
     return f"{stem}-beta-{method.short_name.replace('.', '_')}"
 
@@ -209,7 +209,7 @@ TABLE_1 = Row(
         ),
     ),
     charts=(counts_chart,),
-    deviations=deviations(
+    deviations=mnist_deviations(
         f"{OPEN} The paper does not say when confidences were counted: here after training, with "
         "the final weights; the counts met during the last epoch are given, too."
     ),
@@ -243,7 +243,7 @@ def features_charts(runs: Runs) -> list[Chart]:
     (task,) = runs.judged
     return [
         Chart(
-            file_name("features", method),
+            chart_name("features", method),
             f"Features of test images, {method.name}",
             "points",
             "first feature",
@@ -300,7 +300,7 @@ FIGURE_1 = Row(
         MethodTable("What it costs", (_TEST, GIVEN_UP)),
     ),
     charts=(features_charts,),
-    deviations=deviations(
+    deviations=mnist_deviations(
         "The paper gives no recipe for this figure: it is that of Table 1, with a further layer "
         "of two units without ReLU before the last one. Features are those of test images."
     ),

@@ -107,12 +107,7 @@ TABLE_2 = Row(
 # --- the bias ρ̂ during training: Figure 3
 
 
-BIAS = Score(
-    "Mean ρ̂ of training samples",
-    array="mean_bias",
-    unit="nats",
-    digits=3,
-)
+BIAS = Score("Mean ρ̂ of training samples", array="mean_bias", unit="nats", digits=3)
 FIRST = replace(BIAS, title="first", reduce=lambda curves: curves[:, 0])
 LOWEST = replace(BIAS, title="lowest", reduce=lambda curves: curves.min(1))
 LAST = replace(

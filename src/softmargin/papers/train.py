@@ -77,7 +77,8 @@ def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Re
     run = RunFolder(folder / "run")
     samples = len(as_trained(images.dataset, training).train)
     steps = training.epochs * -(-samples // training.batch)
-    watch = _Angles(run, training, images.dataset) if _watched(config) else None
+    by_epoch = "angles by epoch" in config["measures"]
+    watch = _Angles(run, training, images.dataset) if by_epoch else None
 
     def tell(epoch: int, step: int, loss: float) -> None:
         if watch is not None:
@@ -146,10 +147,6 @@ def model_of(run: RunFolder, config: TrainingConfig, dataset: Dataset) -> models
     if state is not None:
         model.load_state_dict(state["model"])
     return model.eval()
-
-
-def _watched(config: Mapping[str, Any]) -> bool:
-    return "angles by epoch" in config["measures"]
 
 
 class _Angles:
