@@ -1,6 +1,6 @@
 """Classifiers with scikit-learn's interface, on top of :func:`softmargin.training.train_together`.
 
-``MarginClassifier`` is a linear or fully connected classifier with any loss and head of the library;
+``MarginClassifier`` is a linear or fully connected classifier with any loss and head here;
 ``MarginClassifierCV`` chooses β, and whether a temperature is needed, by cross-validation.
 """
 
