@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -52,6 +53,8 @@ DESK_RECIPE = (
     "diverge."
 )
 
+_row = partial(Row, seeds=FIVE_SEEDS, baseline=SOFT.name)
+
 # --- accuracy: Tables IV, V and VII
 
 LEADS: tuple[Rule, ...] = (Compare(ACCURACY, ARC_GRAD.name, 1), Best(ACCURACY, ARC_GRAD.name))
@@ -61,7 +64,7 @@ def _by_length(runs: Runs) -> list[Chart]:
     return [by_length(runs, ACCURACY)]
 
 
-TABLE_4 = Row(
+TABLE_4 = _row(
     id="ag-tab4",
     title="Accuracy on CIFAR-10, with and without augmentation",
     place="Table IV",
@@ -81,10 +84,8 @@ TABLE_4 = Row(
             "network, three seeds.",
         ),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
-TABLE_5 = Row(
+TABLE_5 = _row(
     id="ag-tab5",
     title="Accuracy on CIFAR-100 with augmentation",
     place="Table V",
@@ -103,10 +104,8 @@ TABLE_5 = Row(
     ),
     charts=(Differences(ACCURACY),),
     deviations=deviations((RECIPE,), (CONNECTED, DESK_RECIPE, "Images are not augmented.")),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
-TABLE_7 = Row(
+TABLE_7 = _row(
     id="ag-tab7",
     title="Accuracy after few epochs",
     place="Table VII",
@@ -132,8 +131,6 @@ TABLE_7 = Row(
             "3, 6, 12 and 27 epochs stand for 10, 20, 40 and 90. Images are not augmented.",
         ),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
 
 # --- accuracy by share of the images: Figure 3
@@ -154,7 +151,7 @@ def growing_lead(runs: Runs, task: Task) -> list[Finding]:
     return found
 
 
-FIGURE_3 = Row(
+FIGURE_3 = _row(
     id="ag-fig3",
     title="Accuracy by share of the training images",
     place="Figure 3",
@@ -195,8 +192,6 @@ FIGURE_3 = Row(
         (RECIPE, "The shares are not printed: 1, 0.8, 0.6, 0.4 and 0.2 at paper scale."),
         (CONNECTED, DESK_RECIPE, "12 epochs, shares 1, 0.5, 0.25 and 0.1 of the part."),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
 
 # --- angles: Table VI
@@ -226,7 +221,7 @@ def angles_chart(runs: Runs) -> list[Chart]:
     return [bars(runs, title, [score.title for score in ANGLES], series)]
 
 
-TABLE_6 = Row(
+TABLE_6 = _row(
     id="ag-tab6",
     title="Angles within and between classes on CIFAR-10",
     place="Table VI",
@@ -245,8 +240,6 @@ TABLE_6 = Row(
     ),
     charts=(angles_chart,),
     deviations=deviations((RECIPE, OF_TRAINING), (CONNECTED, DESK_RECIPE)),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
     notes=(OF_TRAINING,),
 )
 
@@ -303,7 +296,7 @@ def histograms(runs: Runs) -> list[Chart]:
     return charts
 
 
-FIGURE_4 = Row(
+FIGURE_4 = _row(
     id="ag-fig4",
     title="Intra-class angles by epoch on CIFAR-10",
     place="Figure 4",
@@ -323,7 +316,6 @@ FIGURE_4 = Row(
         (RECIPE,), ("The small residual network of ag-tab4 with augmented images, three seeds.",)
     ),
     seeds={**FIVE_SEEDS, "desk": desk.RESIDUAL_SEEDS},
-    baseline=SOFT.name,
 )
 
 ROWS = (TABLE_4, TABLE_5, FIGURE_3, TABLE_6, FIGURE_4, TABLE_7)

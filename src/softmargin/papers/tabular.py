@@ -6,8 +6,9 @@ What is trained, and the rows; :mod:`cross_validation` trains, :mod:`uci` and :m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from softmargin.data.registry import entry_of
@@ -52,6 +53,10 @@ UCI_TABLES = {
 """The data sets of Table I by the paper's names."""
 WITHOUT = {"uci/hayes_roth": ("hobby",)}
 """Features that the paper's count of features leaves out."""
+TABLES = {"smoke": {"Iris": "iris"}, "desk": UCI_TABLES, "paper": UCI_TABLES}
+"""At the smoke scale, Iris alone, as scikit-learn brings it."""
+CHOSEN: Mapping[str, Any] = {"width": 32, "lr": 0.003, "epochs": 50}  # in docs/choices.md
+SETTINGS = {"smoke": {"width": 16, "lr": 0.01, "epochs": 5}, "desk": CHOSEN, "paper": CHOSEN}
 
 
 def training(width: int, lr: float, epochs: int, depth: int = 3) -> dict[str, Any]:
@@ -66,36 +71,21 @@ def training(width: int, lr: float, epochs: int, depth: int = 3) -> dict[str, An
     }
 
 
-CHOSEN = {"width": 32, "lr": 0.003, "epochs": 50}  # in docs/choices.md
-SMOKE = {"width": 16, "lr": 0.01, "epochs": 5}
-
-
-def _settings(scope: Scope) -> dict[str, Any]:
-    return SMOKE if scope.scale == "smoke" else CHOSEN
-
-
-def _iris(scope: Scope) -> str:
-    """Return Iris, at the smoke scale as scikit-learn brings it."""
-    return "iris" if scope.scale == "smoke" else UCI_TABLES["Iris"]
-
-
-def _needs(data: str) -> tuple[str, ...]:
-    return (data,) if entry_of(data).layouts else ()
-
-
 def uci_cells(scope: Scope) -> list[Cell]:
-    """Return one cell per table; at the smoke scale, of Iris alone."""
-    tables = {"Iris": _iris(scope)} if scope.scale == "smoke" else UCI_TABLES
-    shared = training(**_settings(scope))
-    return [_cell(scope, "table", name, data, shared, METHODS) for name, data in tables.items()]
+    """Return one cell per table."""
+    shared = training(**SETTINGS[scope.scale])
+    return [
+        _cell(scope, "table", name, data, shared, METHODS)
+        for name, data in TABLES[scope.scale].items()
+    ]
 
 
 def depth_cells(scope: Scope) -> list[Cell]:
     """Return one cell per number of layers."""
-    found = []
+    iris, found = TABLES[scope.scale]["Iris"], []
     for depth in DEPTHS[scope.scale]:
-        shared = training(**_settings(scope), depth=depth)
-        found.append(_cell(scope, "depths", f"Iris, depth {depth}", _iris(scope), shared, SEVEN))
+        shared = training(**SETTINGS[scope.scale], depth=depth)
+        found.append(_cell(scope, "depths", f"Iris, depth {depth}", iris, shared, SEVEN))
     return found
 
 
@@ -124,12 +114,16 @@ def _cell(
     return Cell(work, config, label, seconds, _needs(data))
 
 
+def _needs(data: str) -> tuple[str, ...]:
+    return (data,) if entry_of(data).layouts else ()
+
+
 def angle_cells(scope: Scope) -> list[Cell]:
     """Return the one cell of Figure 1: a few dozen models."""
-    data, epochs = _iris(scope), list(EPOCHS[scope.scale])
-    shared = training(**_settings(scope))
+    data, epochs = TABLES[scope.scale]["Iris"], list(EPOCHS[scope.scale])
+    shared = training(**SETTINGS[scope.scale])
     if scope.scale == "smoke":
-        shared["epochs"] = 1  # not used: the phases say how many
+        shared["epochs"] = 1  # a part of the key; the phases say how long
     config = {
         "data": data,
         "scales": list(SCALES),
@@ -142,66 +136,55 @@ def angle_cells(scope: Scope) -> list[Cell]:
     return [Cell("angles", config, f"Iris, {models} models", seconds, _needs(data))]
 
 
-def _experiment(
-    name: str,
-    cells: Callable[[Scope], Sequence[Cell]],
-    conclude: str,
-    *,
-    smoke: str,
-    desk: str,
-    **rest: Any,
-) -> Experiment:
-    """Return an experiment whose desk scale is the paper's size."""
-    return Experiment(
-        name,
-        paper="AG",
-        cells=cells,
-        conclude=deferred(f"softmargin.papers.{conclude}"),
-        seeds=SEEDS,
-        deviations={"smoke": smoke, "desk": desk, "paper": "As desk."},
-        **rest,
-    )
-
-
+_experiment = partial(Experiment, paper="AG", seeds=SEEDS)
 EXPERIMENTS = (
     _experiment(
-        "ag-tab1",
-        uci_cells,
-        "uci:conclude",
+        id="ag-tab1",
+        cells=uci_cells,
+        conclude=deferred("softmargin.papers.uci:conclude"),
         title="Accuracy on 15 UCI tables by repeated cross-validation",
         where="Table I",
         claim="Of seven methods on 15 small tables, ArcGrad with s = 5 has the highest average "
         "accuracy and is the best on the largest number of tables.",
-        smoke="Iris alone, 2 runs of 3 folds, 5 epochs: only proves that the path works.",
-        desk="The paper's size. Width, optimiser, learning rate, batch and epochs are not in the "
-        "paper: they were chosen once on validation rows by plain softmax, the same for all "
-        "methods and tables (docs/choices.md). Parameters of ArcFace, Center and M-Soft are those "
-        "the paper gives for CIFAR.",
+        deviations={
+            "smoke": "Iris alone, 2 runs of 3 folds, 5 epochs: only proves that the path works.",
+            "desk": "The paper's size. Width, optimiser, learning rate, batch and epochs are not "
+            "in the paper: they were chosen once on validation rows by plain softmax, the same "
+            "for all methods and tables (docs/choices.md). Parameters of ArcFace, Center and "
+            "M-Soft are those the paper gives for CIFAR.",
+            "paper": "As desk.",
+        },
     ),
     _experiment(
-        "ag-fig1",
-        angle_cells,
-        "iris:conclude_angles",
+        id="ag-fig1",
+        cells=angle_cells,
+        conclude=deferred("softmargin.papers.iris:conclude_angles"),
         title="Angles and their gradients in three phases of training on Iris",
         where="Figure 1",
         claim="The scale alone sets a margin between angles, about 84° for s = 1 and 2° for "
         "s = 40: samples with a smaller gap get a large gradient, until hardly any are left there.",
-        smoke="Iris as scikit-learn brings it, 1, 2 and 4 epochs: only proves the path.",
-        desk="The paper gives neither the network nor which moments its three phases are. Here: "
-        "the network of ag-tab1, trained on all rows, after 1, 10 and 100 epochs, and several "
-        "seeds instead of one picture.",
+        deviations={
+            "smoke": "Iris as scikit-learn brings it, 1, 2 and 4 epochs: only proves the path.",
+            "desk": "The paper gives neither the network nor which moments its three phases are. "
+            "Here: the network of ag-tab1, trained on all rows, after 1, 10 and 100 epochs, and "
+            "several seeds instead of one picture.",
+            "paper": "As desk.",
+        },
     ),
     _experiment(
-        "ag-fig2",
-        depth_cells,
-        "iris:conclude_depths",
+        id="ag-fig2",
+        cells=depth_cells,
+        conclude=deferred("softmargin.papers.iris:conclude_depths"),
         title="Accuracy by number of layers on Iris",
         where="Figure 2",
         claim="Of all methods ArcGrad loses the least accuracy as layers are added; at 10 layers "
         "Soft, ArcFace and AdaCos are at about 33 %, which is guessing.",
-        smoke="Iris as scikit-learn brings it, depths 1 and 4, 2 runs of 3 folds, 5 epochs.",
-        desk="The paper's size. Its figure has numbers only in words for 10 layers, and does not "
-        "say which s its ArcGrad has: both of Table I are shown. Width, optimiser and epochs are "
-        "those of ag-tab1 (docs/choices.md).",
+        deviations={
+            "smoke": "Iris as scikit-learn brings it, depths 1 and 4, 2 runs of 3 folds, 5 epochs.",
+            "desk": "The paper's size. Its figure has numbers only in words for 10 layers, and "
+            "does not say which s its ArcGrad has: both of Table I are shown. Width, optimiser "
+            "and epochs are those of ag-tab1 (docs/choices.md).",
+            "paper": "As desk.",
+        },
     ),
 )

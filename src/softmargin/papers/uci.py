@@ -51,6 +51,7 @@ class Scores:
         results: of the cells.
         accuracy: in percent, (rows, methods, runs, folds).
         means: of it, (rows, methods), to the two decimals that are shown.
+        folds: how many.
         size: scale, runs and folds in words.
     """
 
@@ -60,8 +61,8 @@ class Scores:
         self.methods = list(self.results[0].numbers["methods"])
         self.accuracy = 100 * self.array("accuracy")
         self.means: Floats = self.accuracy.mean((2, 3)).round(2)
-        runs, folds = self.accuracy.shape[2:]
-        self.size = f"{scope.scale} scale, {runs} runs of {folds}-fold cross-validation"
+        *_, runs, self.folds = self.accuracy.shape
+        self.size = f"{scope.scale} scale, {runs} runs of {self.folds}-fold cross-validation"
 
     def array(self, name: str) -> Floats:
         """Return an array of all cells, (rows, methods, ...)."""
@@ -78,15 +79,13 @@ class Scores:
 
     def compared(self, paper: Paper) -> list[Entry]:
         """Return accuracy by run, each method against the baseline of its row, fold by fold."""
-        found, entries = self.by_name(self.accuracy), []
-        for (row, method), own in found.items():
-            base, comparison = (row, BASELINE), None
-            if method != BASELINE and base in found:
-                share = 1 / own.shape[1]
-                comparison = corrected_resampled_t_test(own - found[base], test_share=share)
-            entry = Entry(row, method, rounded(own.mean(1)), paper.get(row, {}).get(method))
-            known = None if comparison is None else base
-            entries.append(replace(entry, comparison=comparison, baseline=known))
+        entries = entries_of(self.by_name(self.accuracy.mean(3)), paper)
+        folds = self.by_name(self.accuracy)
+        for place, entry in enumerate(entries):
+            key, base = (entry.row, entry.column), (entry.row, BASELINE)
+            if key != base and base in folds:
+                test = corrected_resampled_t_test(folds[key] - folds[base], 1 / self.folds)
+                entries[place] = replace(entry, comparison=test, baseline=base)
         return adjusted(entries)
 
     def table(
