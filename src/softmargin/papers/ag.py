@@ -58,12 +58,6 @@ _row = partial(Row, seeds=FIVE_SEEDS, baseline=SOFT.name)
 # --- accuracy: Tables IV, V and VII
 
 LEADS: tuple[Rule, ...] = (Compare(ACCURACY, ARC_GRAD.name, 1), Best(ACCURACY, ARC_GRAD.name))
-
-
-def _by_length(runs: Runs) -> list[Chart]:
-    return [by_length(runs, ACCURACY)]
-
-
 TABLE_4 = _row(
     id="ag-tab4",
     title="Accuracy on CIFAR-10, with and without augmentation",
@@ -118,7 +112,7 @@ TABLE_7 = _row(
     ),
     findings=LEADS,
     tables=(ScoreTable(ACCURACY, paper="ag-tab7", note=AGAINST_SOFT), ScoreTable(TRAINED)),
-    charts=(Differences(ACCURACY), _by_length),
+    charts=(Differences(ACCURACY), lambda runs: [by_length(runs, ACCURACY)]),
     deviations=deviations(
         (
             RECIPE,

@@ -158,13 +158,13 @@ def by_logit(setting: Scope, finished: Finished) -> Outcome:
     curves = theory.gradient_magnitude_path(z, betas[:, None], CLASSES)
     confidence = theory.confidence_path(z, CLASSES)
     logits = [z, *[-z / wrong] * wrong]
-    measured = gradients(*logits)
+    measured, softmax = gradients(*logits), library(lambda z, _: z.softmax(1), *logits)
     pull = -measured[..., 0]
     halves = crossing(lambda x: theory.gradient_magnitude_path(x, betas, CLASSES), -9, 20)
     expected = (math.log(wrong) - np.log(betas)) * wrong / CLASSES
     checks = {
         AUTOGRAD: equal(pull, curves),
-        "confidence agrees with the softmax": equal(confidence, library(_confidence, *logits)),
+        "confidence agrees with the softmax": equal(confidence, softmax[:, 0]),
         "the other classes share the opposite gradient equally, so that training stays on this "
         "path": equal(measured[..., 1:], pull[..., None] / wrong),
         FALLS: np.diff(curves) < 0,
@@ -195,10 +195,6 @@ def by_logit(setting: Scope, finished: Finished) -> Outcome:
     ]
     table = half_table("z", halves, expected)
     return Outcome(verdict_of(checks), [table], charts, (), GRADIENT_SETUP)
-
-
-def _confidence(logits: Tensor, target: Tensor) -> Tensor:
-    return logits.softmax(1).gather(1, target[:, None])[:, 0]
 
 
 def half_table(name: str, found: Floats, expected: Floats) -> ResultTable:
