@@ -23,6 +23,7 @@ from softmargin.papers.findings import Floats
 from softmargin.papers.methods import SOFT
 from softmargin.papers.statistics import average_ranks
 from softmargin.papers.tabular import UCI_TABLES, WITHOUT, training
+from softmargin.training import TrainingConfig
 from softmargin.training.ensemble import Fold, train_together
 
 RUNS = 10
@@ -74,11 +75,11 @@ def validation_fold(y: Tensor, run: int) -> Fold:
 def scores_of(data: str, width: int, grid: Grid = GRID) -> Floats:
     """Return validation accuracy and NLL of one table by (rate, epochs, score), over the runs."""
     table = read_table(data, WITHOUT.get(data, ()))
-    configs, folds = [], []
-    for run, lr in product(range(RUNS), grid.rates):
-        shared = training(width, lr, max(grid.epochs))
-        configs.append(configured(table.name, shared, SOFT.training, run * FOLDS))
-        folds.append(validation_fold(table.whole.y, run))
+    configs, folds = list[TrainingConfig](), list[Fold]()
+    for run in range(RUNS):
+        settings = [training(width, lr, max(grid.epochs)) for lr in grid.rates]
+        configs += [configured(table.name, each, SOFT.training, run * FOLDS) for each in settings]
+        folds += [validation_fold(table.whole.y, run)] * len(settings)
     step = min(grid.epochs)  # the rate is constant: fewer epochs are the beginning of more
     result = train_together(configs, folds=folds, dataset=table, evaluate_every=step)
     looks = [epochs // step - 1 for epochs in grid.epochs]

@@ -93,16 +93,16 @@ class Models:
         return found
 
 
-def conclude_angles(setting: Scope, finished: Finished) -> Outcome:
+def conclude_angles(scope: Scope, finished: Finished) -> Outcome:
     """Compare the gaps that training makes with the theoretical ones."""
     ((cell, result),) = finished
     angles, y = result.arrays["angles"], result.arrays["y"]
     epochs, shared = cell.config["epochs"], cell.config["training"]
     models = [Models(s, angles[:, i], y) for i, s in enumerate(cell.config["scales"])]
     phases = [f"{phase} (epoch {count})" for phase, count in zip(PHASES, epochs, strict=True)]
-    size = f"{setting.scale} scale, {len(cell.config['seeds'])} seeds"
+    size = f"{scope.scale} scale, {len(cell.config['seeds'])} seeds"
     charts = [
-        angle_chart(each, y, k, phase, f"{setting.scale} scale")
+        angle_chart(each, y, k, phase, f"{scope.scale} scale")
         for each in models
         for k, phase in enumerate(phases)
     ]
@@ -118,7 +118,7 @@ def conclude_angles(setting: Scope, finished: Finished) -> Outcome:
         "phases": f"after {', '.join(map(str, epochs))} epochs",
     }
     return Outcome(
-        verdict(setting.scale, gap_findings(models), remark),
+        verdict(scope.scale, gap_findings(models), remark),
         [gap_table(models, phases, size), pull_table(models, phases, size)],
         charts,
         ANGLE_NOTES,
@@ -239,11 +239,11 @@ NOT_GIVEN = (
 )
 
 
-def conclude_depths(setting: Scope, finished: Finished) -> Outcome:
+def conclude_depths(scope: Scope, finished: Finished) -> Outcome:
     """Compare how much accuracy the methods lose with depth."""
     ordered = sorted(finished, key=lambda each: _depth(each[0]))
     depths = [_depth(cell) for cell, _ in ordered]
-    scores = Scores(setting, ordered, [str(depth) for depth in depths])
+    scores = Scores(scope, ordered, [str(depth) for depth in depths])
     by_run = scores.accuracy.mean(3)
     best = by_run.mean(2).argmax(0)
     lost = {name: by_run[best[m], m] - by_run[-1, m] for m, name in enumerate(scores.methods)}
@@ -264,7 +264,7 @@ def conclude_depths(setting: Scope, finished: Finished) -> Outcome:
     ]
     at_end = dict(zip(scores.methods, by_run[-1].mean(1), strict=True))
     return Outcome(
-        verdict(setting.scale, depth_findings(depths[-1], lost, at_end), NOT_GIVEN),
+        verdict(scope.scale, depth_findings(depths[-1], lost, at_end), NOT_GIVEN),
         tables,
         [depth_chart(depths, scores)],
         DEPTH_NOTES,

@@ -117,7 +117,7 @@ def draw(
 # --- GD: gradients
 
 
-def by_confidence(setting: Scope, finished: Finished) -> Outcome:
+def by_confidence(scope: Scope, finished: Finished) -> Outcome:
     """Conclude gd-fig2: gradient magnitude against the target's probability."""
     betas, p = np.array(BETAS), np.linspace(0, 1, 201)
     curves = theory.gradient_magnitude(p, betas[:, None])
@@ -152,7 +152,7 @@ def by_confidence(setting: Scope, finished: Finished) -> Outcome:
     return Outcome(verdict_of(checks), [table], [chart], notes, GRADIENT_SETUP)
 
 
-def by_logit(setting: Scope, finished: Finished) -> Outcome:
+def by_logit(scope: Scope, finished: Finished) -> Outcome:
     """Conclude gd-fig7: gradient magnitude and confidence against the target's logit."""
     betas, z, wrong = np.array(BETAS), np.linspace(0, 12, 241), CLASSES - 1
     curves = theory.gradient_magnitude_path(z, betas[:, None], CLASSES)
@@ -210,7 +210,7 @@ def half_table(name: str, found: Floats, expected: Floats) -> ResultTable:
 # --- LM: margins
 
 
-def hinge_and_softplus(setting: Scope, finished: Finished) -> Outcome:
+def hinge_and_softplus(scope: Scope, finished: Finished) -> Outcome:
     """Conclude lm-fig1: both losses of a biased margin, and the biases that they come with."""
     xi, lead = np.linspace(-5, 5, 201), np.linspace(0, 8, 161)
     losses = {"hinge, max(0, ξ)": theory.hinge(xi), "softplus, log(1 + exp ξ)": theory.softplus(xi)}
@@ -309,7 +309,7 @@ def _pulls(xi: Floats) -> bool:
     return bool((soft > 0).all() and ((hard > 0) == (leaf > 0)).all())
 
 
-def divergences(setting: Scope, finished: Finished) -> Outcome:
+def divergences(scope: Scope, finished: Finished) -> Outcome:
     """Conclude lm-fig4: three divergences of two categories from level."""
     q, small = np.linspace(0.005, 0.995, 199), np.array([1e-3, 1e-6, 1e-12, 1e-100])
     kinds, middle = DIVERGENCES.values(), len(q) // 2

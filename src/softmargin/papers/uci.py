@@ -135,9 +135,9 @@ def described(cell: Cell, layers: str = "") -> dict[str, str]:
 # --- ag-tab1: 15 data sets
 
 
-def conclude(setting: Scope, finished: Finished) -> Outcome:
+def conclude(scope: Scope, finished: Finished) -> Outcome:
     """Compare the methods on all tables."""
-    scores = Scores(setting, finished, [cell.label for cell, _ in finished])
+    scores = Scores(scope, finished, [cell.label for cell, _ in finished])
     size, compared = scores.size, scores.compared(printed_means("ag-tab1"))
     counts = {name: signs(compared, name) for name in scores.methods if name != BASELINE}
     spread = scores.accuracy.std((2, 3), ddof=1)
@@ -183,7 +183,7 @@ def conclude(setting: Scope, finished: Finished) -> Outcome:
         "the paper and may differ."
     )
     return Outcome(
-        verdict(setting.scale, findings(scores), remark),
+        verdict(scope.scale, findings(scores), remark),
         tables,
         rank_charts(scores),
         notes(scores),
