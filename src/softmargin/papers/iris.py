@@ -119,7 +119,7 @@ def conclude_angles(scope: Scope, finished: Finished) -> Outcome:
     }
     return Outcome(
         verdict(scope.scale, gap_findings(models), remark),
-        [gap_table(models, phases, size), pull_table(models, phases, size)],
+        angle_tables(models, phases, size),
         charts,
         ANGLE_NOTES,
         setup,
@@ -186,41 +186,37 @@ def gap_chart(models: Models, phases: Sequence[str], size: str) -> Chart:
     )
 
 
-def gap_table(models: Sequence[Models], phases: Sequence[str], size: str) -> ResultTable:
-    """Return the theoretical gap, and the median gap of the samples in every phase."""
-    values: dict[Key, Floats] = {}
+def angle_tables(models: Sequence[Models], phases: Sequence[str], size: str) -> list[ResultTable]:
+    """Return the gaps in every phase, how many samples are within, and how hard they are pulled."""
+    gap, pull = dict[Key, Floats](), dict[Key, Floats]()
     for each in models:
-        values[each.name, "theoretical"] = np.array([each.gap])
-        values |= {(each.name, phase): each.medians(k) for k, phase in enumerate(phases)}
-    return ResultTable(
-        "Gap between a sample's own class weight and the nearest other",
-        "degrees",
-        entries_of(values, printed_means("ag-fig1")),
-        row_heading="scale",
-        note=f"{size}. Median over training rows; ± is the standard deviation over seeds.",
-    )
-
-
-def pull_table(models: Sequence[Models], phases: Sequence[str], size: str) -> ResultTable:
-    """Return how many samples are within the theoretical gap, and how hard they are pulled."""
-    values: dict[Key, Floats] = {}
-    for each in models:
+        gap[each.name, "theoretical"] = np.array([each.gap])
         for k, phase in enumerate(phases):
+            gap[each.name, phase] = each.medians(k)
             row, within = f"{each.name}, {phase}", each.within[k]
-            values[row, "samples within the gap"] = 100 * within.mean(-1)
-            pull = 100 / each.scale * each.own_pull[k]
+            pull[row, "samples within the gap"] = 100 * within.mean(-1)
+            shares = 100 / each.scale * each.own_pull[k]
             for name, chosen in (("within", within), ("beyond", ~within)):
-                some = [p[c].mean() for p, c in zip(pull, chosen, strict=True) if c.any()]
+                some = [own[c].mean() for own, c in zip(shares, chosen, strict=True) if c.any()]
                 if some:
-                    values[row, f"gradient {name}, of the largest possible"] = np.array(some)
-    return ResultTable(
-        "Samples within the theoretical gap, and mean gradients within and beyond it",
-        "%",
-        entries_of(values),
-        row_heading="scale and phase",
-        note=f"{size}. The largest possible gradient is s. ± is over seeds, of those that have "
-        "such samples.",
-    )
+                    pull[row, f"gradient {name}, of the largest possible"] = np.array(some)
+    return [
+        ResultTable(
+            "Gap between a sample's own class weight and the nearest other",
+            "degrees",
+            entries_of(gap, printed_means("ag-fig1")),
+            row_heading="scale",
+            note=f"{size}. Median over training rows; ± is the standard deviation over seeds.",
+        ),
+        ResultTable(
+            "Samples within the theoretical gap, and mean gradients within and beyond it",
+            "%",
+            entries_of(pull),
+            row_heading="scale and phase",
+            note=f"{size}. The largest possible gradient is s. ± is over seeds, of those that "
+            "have such samples.",
+        ),
+    ]
 
 
 # --- ag-fig2: depth
