@@ -38,7 +38,16 @@ from softmargin.training import TrainingConfig
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import EnsembleResult
 
-SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
+SCORES = (
+    "accuracy",
+    "top_k_accuracy",
+    "mean_confidence",
+    "nll",
+    "brier",
+    "ece",
+    "mce",
+    "debiased_error",
+)
 ANGLES = ("wc_intra", "w_inter", "c_inter")
 BINS = 45  # of four degrees
 MOST_STORED = 20_000_000  # values; ImageNet's logits are scored and not kept
@@ -62,8 +71,10 @@ def measured(trained: Sequence[Trained], images: Images, wanted: Sequence[str]) 
     """Measure networks; lists and arrays have one entry per network, in their order.
 
     Numbers: ``variants`` (names), ``samples``, ``classes``, ``parameters``, ``final`` (lists by
-    score), ``train_accuracy``, and where asked for ``scaled`` (by kind of scaling, lists by score)
-    and ``angles`` (lists by statistic, of training images). Arrays: ``test_logits`` (networks,
+    score), ``bins`` (lists of the reliability diagram's counts, confidences and accuracies),
+    ``train_accuracy``, and where asked for ``scaled`` (by kind of scaling, lists by score),
+    ``held_out`` (the same of the held-out images, and ``raw``), ``temperature``, and ``angles``
+    (lists by statistic, of training images). Arrays: ``test_logits`` (networks,
     images, classes) and ``test_labels``.
     """
     rows = [_measured(each, images, wanted) for each in trained]
@@ -86,14 +97,14 @@ def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result
     test, train = dataset.test, dataset.train
     logits = outputs(trained.model, test, dataset)
     stored = shifted(logits)
-    numbers: dict[str, Any] = {"final": scores(stored, test.y)}
+    numbers: dict[str, Any] = {"final": scores(stored, test.y), "bins": diagram(stored, test.y)}
     numbers["train_accuracy"] = math.nan
     if len(train) <= MOST_MEASURED:
         right = outputs(trained.model, train, dataset).argmax(1) == train.y
         numbers["train_accuracy"] = float(right.double().mean())
     if "scaling" in wanted and images.held_out is not None:
         held_out = outputs(trained.model, images.held_out, dataset)
-        numbers["scaled"] = scaled(held_out, images.held_out.y, logits, test.y)
+        numbers |= scaled(held_out, images.held_out.y, logits, test.y)
     if "angles" in wanted:
         features = outputs(trained.model.features, train, dataset)
         found = angle_statistics(features, train.y, weights(trained.model))
@@ -129,21 +140,37 @@ def scores(logits: Tensor, y: Tensor) -> dict[str, float]:
     return {name: float(getattr(found, name)) for name in SCORES}
 
 
-def scaled(
-    held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor
-) -> dict[str, dict[str, float]]:
-    """Return the scores after temperature and vector scaling fitted on held-out images."""
+def diagram(logits: Tensor, y: Tensor) -> dict[str, list[float]]:
+    """Return what a reliability diagram shows of logits: 10 bins of equal width."""
+    bins = calibration_metrics(logits.float(), y, from_logits=True, classwise=False).bins
+    parts = {"counts": bins.counts, "confidence": bins.confidence, "accuracy": bins.accuracy}
+    return {name: part.nan_to_num(0.0).tolist() for name, part in parts.items()}
+
+
+def scaled(held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor) -> dict[str, Any]:
+    """Return scores after temperature and vector scaling fitted on held-out images.
+
+    They are ``scaled`` of the test images, ``held_out`` of those that scaling was fitted on, and
+    the ``temperature``; all NaN where a network diverged.
+    """
     makers = {"temperature": TemperatureScaling(), "vector": VectorScaling(ridge=RIDGE)}
-    found = {}
-    for name, scaler in makers.items():
-        if not bool(held_out.isfinite().all() and logits.isfinite().all()):
-            found[name] = dict.fromkeys(SCORES, math.nan)
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
+    missing = dict.fromkeys(SCORES, math.nan)
+    if not bool(held_out.isfinite().all() and logits.isfinite().all()):
+        nothing = dict.fromkeys(makers, missing)
+        return {
+            "scaled": nothing,
+            "held_out": {"raw": missing, **nothing},
+            "temperature": math.nan,
+        }
+    of_test, of_held_out = {}, {"raw": scores(held_out, held_out_y)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for name, scaler in makers.items():
             fitted = scaler.fit(held_out, held_out_y)
-        found[name] = scores(fitted.transform(logits), y)
-    return found
+            of_test[name] = scores(fitted.transform(logits), y)
+            of_held_out[name] = scores(fitted.transform(held_out), held_out_y)
+    temperature = float(makers["temperature"].temperature)
+    return {"scaled": of_test, "held_out": of_held_out, "temperature": temperature}
 
 
 def weights(model: Classifier) -> Tensor:

@@ -209,17 +209,22 @@ def compared(
         mean, sd = beside if isinstance(beside, tuple) else (beside, None)
         known = None if found is None else base
         entries.append(Entry(*key, own.tolist(), mean, sd, found, baseline=known))
-    p = holm([np.nan if each.comparison is None else each.comparison.p for each in entries])
     stand_ins = any(task.is_stand_in for task in runs.tasks)
     told = STANDS_BESIDE if stand_ins and any(paper.values()) else ""
     return ResultTable(
         score.title,
         score.unit,
-        [
-            replace(each, adjusted=None if each.comparison is None else float(value))
-            for each, value in zip(entries, p, strict=True)
-        ],
+        adjusted(entries),
         score.digits,
         better=score.better,
         note=" ".join(part for part in (f"{runs.note}: mean ± sd.", told, note) if part),
     )
+
+
+def adjusted(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with p-values after Holm's correction over all of them."""
+    p = holm([np.nan if each.comparison is None else each.comparison.p for each in entries])
+    return [
+        replace(each, adjusted=None if each.comparison is None else float(value))
+        for each, value in zip(entries, p, strict=True)
+    ]
