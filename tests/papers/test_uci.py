@@ -29,7 +29,7 @@ from softmargin.papers.statistics import holm
 from softmargin.papers.tabular import EXPERIMENTS, METHODS, PAPER_METHODS, TRAINING, UCI_TABLES
 from softmargin.papers.uci import Scores, signs
 from softmargin.training.ensemble import train_together
-from softmargin.training.ensemble.kinds import make_parts
+from softmargin.training.parts import make_parts
 
 EXPERIMENT = EXPERIMENTS[0]
 SMOKE = EXPERIMENT.scope("smoke")

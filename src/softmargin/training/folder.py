@@ -19,7 +19,7 @@ import io
 import json
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ from softmargin._files import (
 from softmargin.training.config import OptionError, TrainingConfig
 
 LOCK = ".lock"
+CHECKPOINT = "checkpoint.pt"
+CPU = torch.device("cpu")
 START_AGAIN = "delete it and run the same command again, which then trains from the start"
 RUN_AGAIN = "delete it and run the same command again"
 PREDICT_AGAIN = "delete it and result.json, and run the same train command again"
@@ -127,7 +129,7 @@ class RunFolder:
                 return TrainingConfig.from_dict(read_json(path, RUN_AGAIN))
             except OptionError as error:
                 raise DamagedFileError(path, str(error), RUN_AGAIN) from None
-        state = self.load(torch.device("cpu"))
+        state = self.load()
         return None if state is None else TrainingConfig.from_dict(state.get("config", {}))
 
     def result(self) -> dict[str, Any] | None:
@@ -141,7 +143,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics of all epochs that are in the checkpoint."""
-        state = self.load(torch.device("cpu"))
+        state = self.load()
         return [] if state is None else list(state["metrics"])
 
     def save_metrics(self, epochs: Sequence[dict[str, Any]]) -> None:
@@ -152,11 +154,11 @@ class RunFolder:
         """Replace the checkpoint."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        self.write("checkpoint.pt", seal(buffer.getvalue()))
+        self.write(CHECKPOINT, seal(buffer.getvalue()))
 
-    def load(self, device: torch.device) -> dict[str, Any] | None:
+    def load(self, device: torch.device = CPU) -> dict[str, Any] | None:
         """Return the checkpoint, or None where there is none. It can hold no code."""
-        path = self.path / "checkpoint.pt"
+        path = self.path / CHECKPOINT
         if not path.exists():
             return None
         content = read_sealed(path, START_AGAIN)
@@ -166,6 +168,24 @@ class RunFolder:
             raise DamagedFileError(path, "it is no whole checkpoint", START_AGAIN) from None
         if not isinstance(state, dict):
             raise DamagedFileError(path, "it holds no names and values", START_AGAIN)
+        return state
+
+    def restore(
+        self,
+        load: Callable[[dict[str, Any]], None],
+        why: str,
+        device: torch.device = CPU,
+    ) -> dict[str, Any] | None:
+        """Hand the checkpoint to what goes on from it, and return it; None where there is none.
+
+        One that it cannot take is damaged: ``why`` says how.
+        """
+        state = self.load(device)
+        if state is not None:
+            try:
+                load(state)
+            except (KeyError, TypeError, ValueError, RuntimeError):
+                raise DamagedFileError(self.path / CHECKPOINT, why, START_AGAIN) from None
         return state
 
     def save_predictions(self, logits: Tensor, labels: Tensor) -> None:
