@@ -19,8 +19,8 @@ from softmargin.data.sampling import stratified_folds
 from softmargin.training import Fold, TrainingConfig, train, train_together
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import run as ensemble
-from softmargin.training.ensemble.part import Part
 from softmargin.training.ensemble.members import blocks_of, pool
+from softmargin.training.ensemble.part import Part
 
 CPU = torch.device("cpu")
 BASE = TrainingConfig(
