@@ -110,16 +110,16 @@ class RunFolder:
             return
         before, now = _flat(known), _flat(config)
         changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-        if not changed:
-            return
-        names = [name for _, name in changed]
-        was = f"{names[0]} {before[changed[0]]!r}" if changed[0] in before else "without it"
-        given = repr(now[changed[0]]) if changed[0] in now else "nothing"
-        text = f"{names[0]} must be as when the run in {str(self.path)!r} began, {was}, "
-        text += f"but got {given}"
-        if names[1:]:
-            text += f"; so must {', '.join(names[1:])}"
-        raise OptionError(names[0], f"{text}.")
+        if changed:
+            first, *others = (name for _, name in changed)
+            was = f"{first} {before[changed[0]]!r}" if changed[0] in before else "without it"
+            given = repr(now[changed[0]]) if changed[0] in now else "nothing"
+            more = f"; so must {', '.join(others)}" if others else ""
+            raise OptionError(
+                first,
+                f"{first} must be as when the run in {str(self.path)!r} began, {was}, "
+                f"but got {given}{more}.",
+            )
 
     def config(self) -> TrainingConfig | None:
         """Return the configuration kept, None where there is none yet."""
@@ -137,8 +137,10 @@ class RunFolder:
         path = self.path / "result.json"
         return read_json(path, RUN_AGAIN) if path.exists() else None
 
-    def save_result(self, result: dict[str, Any]) -> None:
-        """Keep the final metrics, which ends the run."""
+    def save_result(self, result: dict[str, Any], logits: Tensor, labels: Tensor) -> None:
+        """Keep the test set's logits and labels, then the final metrics, which ends the run."""
+        z, y = logits.float().cpu().numpy(), labels.cpu().numpy()
+        self._write_sealed("predictions.npz", lambda file: np.savez(file, logits=z, labels=y))
         write_json(self.path / "result.json", result)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -148,13 +150,12 @@ class RunFolder:
 
     def save_metrics(self, epochs: Sequence[dict[str, Any]]) -> None:
         """Write the metrics of all epochs for other programs."""
-        self.write("metrics.jsonl", "".join(f"{json.dumps(each)}\n" for each in epochs))
+        text = "".join(f"{json.dumps(each)}\n" for each in epochs)
+        write_file(self.path / "metrics.jsonl", text)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        self.write(CHECKPOINT, seal(buffer.getvalue()))
+        self._write_sealed(CHECKPOINT, lambda file: torch.save(state, file))
 
     def load(self, device: torch.device = CPU) -> dict[str, Any] | None:
         """Return the checkpoint, or None where there is none. It can hold no code."""
@@ -188,12 +189,6 @@ class RunFolder:
                 raise DamagedFileError(self.path / CHECKPOINT, why, START_AGAIN) from None
         return state
 
-    def save_predictions(self, logits: Tensor, labels: Tensor) -> None:
-        """Keep the logits and labels of the test set, for ``softmargin calibrate`` too."""
-        buffer = io.BytesIO()
-        np.savez(buffer, logits=logits.float().cpu().numpy(), labels=labels.cpu().numpy())
-        self.write("predictions.npz", seal(buffer.getvalue()))
-
     def check_predictions(self) -> Path:
         """Return the file of predictions, refusing one that is damaged."""
         path = self.path / "predictions.npz"
@@ -207,10 +202,9 @@ class RunFolder:
 
     def save_confidence(self, epoch: int, confidence: Tensor) -> None:
         """Keep every training sample's confidence after an epoch, in float16."""
-        buffer = io.BytesIO()
-        np.save(buffer, confidence.half().cpu().numpy())
         (self.path / "confidence").mkdir(exist_ok=True)
-        self.write(f"confidence/{epoch:04d}.npy", seal(buffer.getvalue()))
+        values = confidence.half().cpu().numpy()
+        self._write_sealed(f"confidence/{epoch:04d}.npy", lambda file: np.save(file, values))
 
     def save_environment(self) -> None:
         """Note versions, machine and commit."""
@@ -226,9 +220,11 @@ class RunFolder:
         }
         write_json(self.path / "environment.json", content)
 
-    def write(self, name: str, content: str | bytes) -> None:
-        """Write a file so that it is there whole or not at all, even after a power cut."""
-        write_file(self.path / name, content)
+    def _write_sealed(self, name: str, save: Callable[[io.BytesIO], None]) -> None:
+        """Write a file with its checksum so that it is there whole or not at all."""
+        buffer = io.BytesIO()
+        save(buffer)
+        write_file(self.path / name, seal(buffer.getvalue()))
 
 
 def _flat(config: TrainingConfig) -> dict[tuple[str, str], Any]:

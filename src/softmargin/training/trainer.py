@@ -267,8 +267,9 @@ class Trainer:
             return
         if self.rank == 0:
             if self.threads != state["threads"] and self.device.type == "cpu":
+                begun = state["threads"][0]
                 warnings.warn(
-                    f"this run was begun with {_counted(state['threads'][0], 'thread')} and goes "
+                    f"this run was begun with {begun} thread{'s' if begun > 1 else ''} and goes "
                     f"on with {torch.get_num_threads()}: its numbers will differ in their last "
                     "digits from those of a run with one number of threads.",
                     stacklevel=2,
@@ -279,17 +280,9 @@ class Trainer:
         """Write the test set's logits and the final metrics."""
         result = self.history[-1]
         if self.rank == 0:
-            whole = Batches(
-                self.dataset.test,
-                statistics(self.dataset.train),
-                self.config.batch,
-                device=self.device,
-                dtype=self.batches.dtype,
-            )
-            parts = list(self.logits(whole))
-            logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
-            self.folder.save_predictions(logits, labels)
-            self.folder.save_result(result)
+            self.held_out.rank, self.held_out.world = 0, 1  # all of it here
+            found = zip(*self.logits(self.held_out), strict=True)
+            self.folder.save_result(result, *(torch.cat(parts) for parts in found))
         if self.world > 1:
             dist.barrier()  # nobody leaves while another still works
         return result
@@ -303,10 +296,6 @@ def _writer() -> Any:
             "tensorboard needs the package tensorboard, which is missing: pip install tensorboard."
         ) from None
     return SummaryWriter
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _check_data(
@@ -330,15 +319,13 @@ def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data
     """Return the data with what the configuration takes away or spoils."""
     if dataset is None:
         with naming("data", "name"):
-            found = data.load(config.data, seed=config.seed)
-    else:
-        found = dataset
+            dataset = data.load(config.data, seed=config.seed)
     if config.fraction is not None:
-        found = found.subset(config.fraction, config.seed)
+        dataset = dataset.subset(config.fraction, config.seed)
     if config.pollute:
-        y = data.label_noise(found.train.y, config.pollute, found.num_classes, config.seed)
-        found = replace(found, train=found.train.with_labels(y))
-    return found
+        y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
+        dataset = replace(dataset, train=dataset.train.with_labels(y))
+    return dataset
 
 
 def _optimizer(config: TrainingConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

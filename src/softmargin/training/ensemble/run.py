@@ -144,14 +144,14 @@ def _normalised(
 ) -> Tensor:
     """Return the samples as (folds, samples, inputs), z-scored by each fold's training rows."""
     dtype = torch.float64 if config.precision == "64" else torch.float32
-    streams = {stream.fold: stream for block in blocks for stream in block.streams}
-    folds: list[Tensor] = []
-    for number in range(len(streams)):
-        split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
-        own = normalize or statistics(split.select(streams[number].train))
+    split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
+    folds = {stream.fold: stream.train for block in blocks for stream in block.streams}
+    found = []
+    for fold in sorted(folds):
+        own = normalize or statistics(split.select(folds[fold]))
         ready = Batches(split, own, len(samples), device=torch.device("cpu"), dtype=dtype)
-        folds.append(ready.prepared(samples).flatten(1))
-    return torch.stack(folds)
+        found.append(ready.prepared(samples).flatten(1))
+    return torch.stack(found)
 
 
 def _cut(
