@@ -17,7 +17,6 @@ from sklearn.utils.validation import (
     check_random_state,
     validate_data,
 )
-from torch import Tensor
 
 from softmargin._plain_checks import check_count, check_number
 from softmargin.data import Dataset, Normalize, Provenance, Split
@@ -181,7 +180,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
-        found: NDArray[Any] = self.classes_[self.logits(X).argmax(1)]
+        chosen = self.logits(X).argmax(1)
+        found: NDArray[Any] = self.classes_[chosen]
         return found
 
     def __sklearn_tags__(self) -> Any:
@@ -267,8 +267,3 @@ def configuration(
                 **changes,
             }
         )
-
-
-def as_tensor(logits: Floats) -> Tensor:
-    """Return an array as a tensor."""
-    return torch.from_numpy(logits)

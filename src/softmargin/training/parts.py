@@ -61,6 +61,17 @@ def takes(module: type[nn.Module]) -> list[str]:
     return list(inspect.signature(module).parameters)
 
 
+def loss_takes(loss: Any, option: str) -> bool:
+    """Whether a loss, by its name or as a class, has an argument.
+
+    Example:
+        >>> loss_takes("gradient_decay", "beta"), loss_takes("max_hinge", "beta")
+        (True, False)
+    """
+    found = loss if isinstance(loss, type) else None
+    return option in takes(found or _class_of("loss", loss, catalogue.find_loss, nn.Module))
+
+
 def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> Any:
     """Return a part; a mistake in an option is named by it."""
     allowed = takes(module)[len(sizes) :]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from softmargin._logit_loss import LogitLoss
+from softmargin.heads import Head
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble import stacked
 from softmargin.training.ensemble.stack import Stack, numbers_of
@@ -61,7 +63,24 @@ class Kind:
                 stack = self.head if each.module is parts.head else self.loss
                 yield stack, each.name, place, each.value_at
 
-    def losses_of(self, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def keep_samples_apart(self) -> None:
+        """Let the loss give a value per sample, which can then be weighted."""
+        head, loss = self.head.module, self.loss.module
+        if self.center is not None or type(head).added_loss is not Head.added_loss:
+            raise ValueError(
+                "sample_weight must be left out with a center loss or a head that adds to the "
+                f"loss, but got {'center' if self.center is not None else type(head).__name__}."
+            )
+        if not isinstance(loss, LogitLoss):
+            raise ValueError(
+                "sample_weight must be left out with a loss that has no reduction of the "
+                f"library's, but got {type(loss).__name__}."
+            )
+        loss.reduction = "none"
+
+    def losses_of(
+        self, h: Tensor, y: Tensor, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the losses (K,) and logits of features (K, B, D), and keep the new state."""
         head, loss, index, added = self.head, self.loss, y.unsqueeze(-1), None
         if head.written_out:
@@ -72,6 +91,10 @@ class Kind:
             value = stacked.stacked_loss(loss.module, z, loss.tensors, index)
         else:
             value = loss(loss.module, z, y)
+        if weight is not None:
+            value = value * weight
+        if value.ndim > 1:
+            value = value.mean(1)
         if added is not None:
             value = value + added
         if self.center is not None:
@@ -90,7 +113,9 @@ class Kind:
         else:
             z, _ = self.head.probe(self._with_added, h, y)
         if not self.loss.written_out:
-            check_loss(self.loss.module, self.loss.probe(self.loss.module, z, y)[0])
+            found = self.loss.probe(self.loss.module, z, y)[0]
+            if getattr(self.loss.module, "reduction", "mean") != "none":
+                check_loss(self.loss.module, found)
 
     @torch.no_grad()
     def logits(self, h: Tensor, *, training: bool = False) -> Tensor:

@@ -19,7 +19,7 @@ from softmargin.calibration.binning import bin_edges
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import log_odds_of, softplus
 from softmargin.training.batches import order_of_epoch
-from softmargin.training.ensemble.kinds import kinds_of
+from softmargin.training.ensemble.kinds import Kind, kinds_of
 from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
 from softmargin.training.ensemble.stacked import Tensors
@@ -34,7 +34,14 @@ class Part:
     """The models of a block with all that training keeps, trained epoch by epoch."""
 
     def __init__(
-        self, block: Block, x: Tensor, shape: Sequence[int], classes: int, *, record: bool = False
+        self,
+        block: Block,
+        x: Tensor,
+        shape: Sequence[int],
+        classes: int,
+        *,
+        record: bool = False,
+        weight: Tensor | None = None,
     ) -> None:
         """Build all models from their seeds; ``x`` is (folds, samples, inputs), normalised."""
         config = self.config = block.variants[0]
@@ -53,6 +60,12 @@ class Part:
         self.rows = torch.stack([stream.train for stream in self.streams])
         self.tested = torch.stack([stream.test for stream in self.streams])
         self.base = torch.tensor([stream.fold for stream in self.streams])[:, None] * x.shape[1]
+        self.weight = None  # of the samples (S, N), 1 on average over those to train on
+        if weight is not None:
+            for kind in self.kinds:
+                kind.keep_samples_apart()
+            means = weight[self.rows].mean(1, keepdim=True)
+            self.weight = (weight / means).to(x.dtype)
         self.steps = -(-self.rows.shape[1] // config.batch)  # of an epoch
         total = config.epochs * self.steps
         self._draw(network)
@@ -135,7 +148,8 @@ class Part:
         for stack, name, variant, value_at in self.moving:
             stack.tensors[name].view(-1, self.s)[variant] = value_at(step)
         y = self.y.gather(1, rows)
-        losses, logits = self._losses(self._samples(rows), y.repeat(self.m, 1))
+        weight = None if self.weight is None else self.weight.gather(1, rows).repeat(self.m, 1)
+        losses, logits = self._losses(self._samples(rows), y.repeat(self.m, 1), weight)
         found = torch.autograd.grad(losses.sum(), list(self.params.values()), allow_unused=True)
         pairs = zip(self.params, found, strict=True)
         grads = {name: grad.contiguous() for name, grad in pairs if grad is not None}
@@ -165,12 +179,14 @@ class Part:
                 h = h.relu_()
         return h
 
-    def _losses(self, x: Tensor, y: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def _losses(self, x: Tensor, y: Tensor, weight: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """Return every model's loss and, if they are recorded, the logits of inference."""
         features = torch.split(self.forward(x), self.sizes)
+        targets = torch.split(y, self.sizes)
+        weights = [None] * len(targets) if weight is None else torch.split(weight, self.sizes)
         values, recorded = [], []
-        for kind, h, target in zip(self.kinds, features, torch.split(y, self.sizes), strict=True):
-            loss, z = kind.losses_of(h, target)
+        for kind, h, target, own in zip(self.kinds, features, targets, weights, strict=True):
+            loss, z = kind.losses_of(h, target, own)
             values.append(loss)
             if self.recorder is not None:
                 with_margin = kind.head.module.needs_target
@@ -259,6 +275,14 @@ class Part:
 
     # --- keeping
 
+    def _kind_of(self, place: int) -> tuple[Kind, int]:
+        """Return the kind that a model is of, and its place there."""
+        return next(
+            (kind, place - models.start)
+            for kind, models in zip(self.kinds, self.places, strict=True)
+            if place in models
+        )
+
     def state_of(self, place: int) -> tuple[Tensors, Tensors]:
         """Return one model's tensors, by the names they have in the network and the head."""
         body = {}
@@ -268,12 +292,23 @@ class Part:
                 weight = weight.permute(2, 0, 1, 3).flatten(0, 1)
             body[f"{layer}.weight"] = weight[place].detach().t().clone()
             body[f"{layer}.bias"] = self.params[f"{layer}.bias"][place, 0].detach().clone()
-        kind, own = next(
-            (kind, place - models.start)
-            for kind, models in zip(self.kinds, self.places, strict=True)
-            if place in models
-        )
+        kind, own = self._kind_of(place)
         return body, {n: t[own].detach().clone() for n, t in kind.head.tensors.items()}
+
+    @torch.no_grad()
+    def start_from(self, place: int, body: Tensors, head: Tensors) -> None:
+        """Give one model the tensors that :meth:`state_of` would return."""
+        for name, value in body.items():
+            if name == FIRST:
+                m, s = divmod(place, self.s)
+                self.params[name][s, :, m] = value.t()
+            elif name.endswith("weight"):
+                self.params[name][place] = value.t()
+            else:
+                self.params[name][place, 0] = value
+        kind, own = self._kind_of(place)
+        for name, tensor in kind.head.tensors.items():
+            tensor[own] = head[name]
 
     def _state(self) -> Iterator[tuple[str, Tensors, str]]:
         """Yield what is not learned, settings, centers and buffers: name, and where it is."""

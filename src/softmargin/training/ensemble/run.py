@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from softmargin import data
+from softmargin import data, models
 from softmargin._files import read_json, write_json
 from softmargin.data.registry import entry_of
 from softmargin.functional._checks import check_count, check_number
@@ -63,6 +63,8 @@ def train_together(
     watch: Watch | None = None,
     look: Look | None = None,
     normalize: data.Normalize | None = None,
+    sample_weight: Tensor | None = None,
+    start: Sequence[models.Classifier] | None = None,
 ) -> EnsembleResult:
     """Train many fully connected networks at once; each equals the one trained alone.
 
@@ -87,6 +89,10 @@ def train_together(
         watch: called with every model's scores as they come in, for early looks.
         look: called at the start and after every epoch with the models of a part as they are.
         normalize: the z-score of the samples; by default that of each model's training rows.
+        sample_weight: how much each row counts, at least 0, numbered as by ``folds``; by default
+            all count the same.
+        start: models of the same shape to begin from, one per model, such as those that
+            ``classifier`` of a result gives; by default weights are drawn from the seed.
 
     Returns:
         Scores by epoch, final logits, weights and recorded confidences of every model.
@@ -114,6 +120,7 @@ def train_together(
         entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
     dataset = data.load(config.data, seed=config.seed) if dataset is None else dataset
     samples, _ = pool(dataset, folded=folds is not None)
+    _check_weights(sample_weight, len(samples))
     shape = tuple(samples.shape[1:])
     blocks = blocks_of(configs, dataset, folds)
     x = _normalised(samples, blocks, config, normalize)
@@ -124,7 +131,10 @@ def train_together(
         if folder is not None:
             stack.enter_context(folder.locked())
             _check_folder(folder, configs, folds, normalize, len(cut))
-        made = [Part(each, x, shape, dataset.num_classes, record=record) for each in cut]
+        classes = dataset.num_classes
+        made = [Part(e, x, shape, classes, record=record, weight=sample_weight) for e in cut]
+        for part in made if start is not None else ():
+            _begin_from(part, start)
 
         def show(part: Part) -> None:
             if look is not None:
@@ -134,6 +144,30 @@ def train_together(
         job = _Job(folder, evaluate_every, total, progress, watch, show)
         job.run(made, threads or torch.get_num_threads())
         return EnsembleResult(configs, made, shape)
+
+
+def _check_weights(sample_weight: Tensor | None, samples: int) -> None:
+    if sample_weight is None:
+        return
+    good = sample_weight.shape == (samples,) and bool((sample_weight >= 0).all())
+    if not good or not bool(sample_weight.isfinite().all()):
+        raise ValueError(
+            f"sample_weight must hold a finite number of at least 0 for each of {samples} rows, "
+            f"but got shape {tuple(sample_weight.shape)}."
+        )
+
+
+def _begin_from(part: Part, start: Sequence[models.Classifier]) -> None:
+    """Give the models of a part the weights of others."""
+    for place, number in enumerate(part.numbers):
+        try:
+            network, head = (start[number].get_submodule(n) for n in ("features", "head"))
+            part.start_from(place, network.state_dict(), head.state_dict())
+        except (IndexError, KeyError, RuntimeError) as error:
+            raise ValueError(
+                f"start must hold a model of the same shape for every configuration, but number "
+                f"{number} is not: {error}."
+            ) from None
 
 
 def _normalised(

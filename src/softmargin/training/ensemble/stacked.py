@@ -161,14 +161,14 @@ HEADS: dict[type[Any], Callable[[Any, Tensor, Tensors, Tensor | None], Tensor]] 
 
 
 def stacked_loss(loss: Any, z: Tensor, own: Tensors, index: Tensor) -> Tensor:
-    """Return the losses (K,) of logits."""
+    """Return the losses (K, B) of logits."""
     given = {}
     for name, value in own.items():
         name, value = ("log_beta", value.log()) if name == "beta" else (name, value)
         given[name] = value.to(z.dtype).unsqueeze(-1)
     if "tau" in given:
         z = apply_temperature(z, given["tau"].unsqueeze(-1), CLASSES)
-    return LOSSES[type(loss)](loss, z, index, given).mean(1)
+    return LOSSES[type(loss)](loss, z, index, given)
 
 
 def _gradient_decay(loss: Any, z: Tensor, index: Tensor, own: Tensors) -> Tensor:
