@@ -22,7 +22,6 @@ from softmargin._plain_checks import check_count, check_number
 from softmargin.data import Dataset, Normalize, Provenance, Split
 from softmargin.data.sampling import stratified_indices
 from softmargin.training import Fold, TrainingConfig, train_together
-from softmargin.training.config import naming
 from softmargin.training.parts import loss_takes
 
 Floats = NDArray[np.float64]
@@ -79,7 +78,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hidden_sizes: Sequence[int] = (64, 64),
         epochs: int = 100,
         batch_size: int | str = "auto",
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.003,
         optimizer: str = "adam",
         weight_decay: float = 0.0,
         early_stopping: bool = False,
@@ -126,7 +125,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folds=[Fold(every, every[:1])],
             dataset=data,
             normalize=_as_they_are(x.shape[1]),
-            sample_weight=torch.from_numpy(weight),
+            sample_weight=_if_they_differ(weight),
             start=[self.module_] if self.warm_start and hasattr(self, "module_") else None,
             evaluate_every=None,
             threads=1,
@@ -149,7 +148,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folds=[Fold(train, held_out)],
             dataset=data,
             normalize=_as_they_are(data.train.x.shape[1]),
-            sample_weight=torch.from_numpy(weight),
+            sample_weight=_if_they_differ(weight),
             threads=1,
         )
         return int(found.history("nll")[0].argmin()) + 1
@@ -219,6 +218,10 @@ def _weights(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Floats:
     return found
 
 
+def _if_they_differ(weight: Floats) -> torch.Tensor | None:
+    return None if (weight == weight[0]).all() else torch.from_numpy(weight)
+
+
 def as_dataset(x: NDArray[Any], y: NDArray[np.int64], classes: int) -> Dataset:
     """Return rows as a data set whose rows folds number."""
     rows = Split(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(y))
@@ -231,14 +234,17 @@ def _as_they_are(columns: int) -> Normalize:
 
 
 def configuration(
-    estimator: Any, rows: int, seed: int, dtype: np.dtype[Any], **changes: Any
+    estimator: Any, rows: int, seed: int, dtype: np.dtype[Any], epochs: int | None = None
 ) -> TrainingConfig:
-    """Return how an estimator trains on a number of rows; ``changes`` are options of its own."""
+    """Return how an estimator trains on a number of rows, for its own number of epochs or fewer."""
     check_count("epochs", estimator.epochs, 1)
     batch = estimator.batch_size
     if batch == "auto":
         batch = LARGEST_BATCH
     check_count("batch_size", batch, 1)
+    check_number("learning_rate", estimator.learning_rate)
+    for size in estimator.hidden_sizes:
+        check_count("every number of hidden_sizes", size, 1)
     loss_options = dict(estimator.loss_options or {})
     if loss_takes(estimator.loss, "beta"):
         loss_options.setdefault("beta", estimator.beta)
@@ -247,23 +253,19 @@ def configuration(
             f"beta must be left at 1 for the loss {estimator.loss!r}, which has none, but got "
             f"{estimator.beta!r}."
         )
-    with naming("hidden_sizes", "widths"):
-        return TrainingConfig.from_dict(
-            {
-                "data": "X",
-                "model": "fcnn",
-                "model_options": {"widths": list(estimator.hidden_sizes)},
-                "head": estimator.head,
-                "head_options": dict(estimator.head_options or {}),
-                "loss": estimator.loss,
-                "loss_options": loss_options,
-                "epochs": estimator.epochs,
-                "batch": min(batch, rows),
-                "lr": estimator.learning_rate,
-                "optimizer": estimator.optimizer,
-                "weight_decay": estimator.weight_decay,
-                "precision": "64" if dtype == np.float64 else "32",
-                "seed": seed,
-                **changes,
-            }
-        )
+    return TrainingConfig(
+        "X",
+        "fcnn",
+        model_options={"widths": list(estimator.hidden_sizes)},
+        head=estimator.head,
+        head_options=dict(estimator.head_options or {}),
+        loss=estimator.loss,
+        loss_options=loss_options,
+        epochs=estimator.epochs if epochs is None else epochs,
+        batch=min(batch, rows),
+        lr=estimator.learning_rate,
+        optimizer=estimator.optimizer,
+        weight_decay=estimator.weight_decay,
+        precision="64" if dtype == np.float64 else "32",
+        seed=seed,
+    )

@@ -31,6 +31,7 @@ from softmargin.training import EnsembleResult, Fold, train_together
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+GRID = {"weight_decay": (0.0, 0.01, 0.1)}
 SCORES = ("nll", "brier", "accuracy")
 SCALINGS = ("none", "temperature")
 # what models trained together share
@@ -63,7 +64,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         betas: values of β to try.
         estimator: a :class:`MarginClassifier` with all other settings; by default a fresh one.
-        grid: other settings to try, such as ``{"weight_decay": [0.0, 1e-3]}``.
+        grid: other settings to try, by name; by default ``{"weight_decay": (0.0, 0.01, 0.1)}``.
         compensate: whether to try every β with ``compensate=True``, too.
         temperature: whether to try every candidate with a temperature, too.
         cv: number of folds, a splitter, or pairs of row numbers to train and to test on.
@@ -89,12 +90,12 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> x, y = load_iris(return_X_y=True)
         >>> search = MarginClassifierCV([1.0, 10.0], random_state=0).fit(x, y)
         >>> sorted(search.best_params_)
-        ['beta', 'epochs', 'scaling']
+        ['beta', 'epochs', 'scaling', 'weight_decay']
     """
 
     def __init__(
         self,
-        betas: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        betas: Sequence[float] = (0.3, 1.0, 3.0, 10.0),
         *,
         estimator: MarginClassifier | None = None,
         grid: Mapping[str, Sequence[Any]] | None = None,
@@ -175,7 +176,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> list[dict[str, Any]]:
         """Return all settings to try."""
-        grid = {name: list(values) for name, values in (self.grid or {}).items()}
+        given = GRID if self.grid is None else self.grid
+        grid = {name: list(values) for name, values in given.items()}
         shared = dict(self._base().loss_options or {})
         found = []
         for beta, extra in itertools.product(self.betas, (False, True)[: 1 + self.compensate]):
