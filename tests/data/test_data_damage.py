@@ -148,8 +148,11 @@ def test_no_damage_passes_where_a_checksum_is_known(case, tmp_path, monkeypatch)
     entry = registry.ENTRIES[name]
 
     def known(layout):
-        found = {n: files.get(f"{layout.folder}/{n}".lstrip("/")) for n in layout.files}
-        sums = {n: "sha256:" + hashlib.sha256(c or b"").hexdigest() for n, c in found.items()}
+        sums = {}
+        for file in layout.files:
+            paths = [f"{folder}/{file}".lstrip("/") for folder in layout.folders]
+            content = next((files[path] for path in paths if path in files), b"")
+            sums[file] = ["sha256:" + hashlib.sha256(content).hexdigest()]
         return replace(layout, files=sums)
 
     layouts = tuple(known(layout) for layout in entry.layouts)

@@ -3,12 +3,13 @@
 import csv
 import hashlib
 import random
+import sys
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from data_files import zip_of
-from loopback import files_in
+from loopback import files_in, with_layout
 from raw_tables import csv_of, made_up, published
 from test_data_command import command, refused
 from xls_files import SAMPLE, SAMPLE_ROWS, workbook
@@ -87,9 +88,9 @@ def put(server, monkeypatch):
             recipe = replace(recipe, rows=len(rows), class_counts=counts, zero_is_missing=())
             entry = replace(entry, train=len(kept))
         content = csv_of([*recipe.features, "class"], rows)
-        total = "sha256:" + hashlib.sha256(content).hexdigest()
-        layouts = (replace(entry.layouts[0], files={f"{stem}.csv": total}),)
-        changed = local(replace(entry, recipe=recipe, layouts=layouts), server)
+        sums = {f"{stem}.csv": ["sha256:" + hashlib.sha256(content).hexdigest()]}
+        entry = with_layout(entry, 0, files=sums)
+        changed = local(replace(entry, recipe=recipe), server)
         monkeypatch.setitem(registry.ENTRIES, entry.name, changed)
         serve(server, recipe, published(stem, rows))
         return changed, content
@@ -318,6 +319,6 @@ def test_damaged_workbooks_cost_neither_memory_nor_the_process():
 
 
 def test_a_workbook_needs_its_reader(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(ImportError, match="needs python-calamine, which is missing: pip install"):
         read_workbook(SAMPLE, "Data")

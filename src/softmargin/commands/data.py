@@ -105,7 +105,7 @@ def _where(entry: DatasetEntry, found: Found | None) -> str:
     if entry.bundled:
         return "in scikit-learn"
     if found is not None:
-        return str(found.root / found.layout.folder) + (" (a part)" if found.is_part else "")
+        return str(found.folder) + (" (a part)" if found.is_part else "")
     size = f"{entry.megabytes} MB" if entry.megabytes else "under 1 MB"
     return f"to download, {size}" if entry.has_download else "missing; no download"
 
@@ -167,7 +167,7 @@ def _path(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
         if entry.bundled:
             raise MissingDataError(f"{entry.name} has no folder: it comes with scikit-learn.")
         found = obtain(entry, options.root, download=False)
-        print(found.root / found.layout.folder)
+        print(found.folder)
 
 
 COMMAND = Command(SUMMARY, DESCRIPTION, declare, run)

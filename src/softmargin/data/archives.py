@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import errno
-import lzma
 import os
 import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Self
 
 from softmargin._text import printable
-from softmargin.data.errors import BrokenFileError
+from softmargin.data.errors import BrokenFileError, reason
 
 UNPACKED = 2**30  # bytes; CIFAR has 190 MB
 MEMBERS = 200_000  # Tiny-ImageNet has 120,609
 HEADER = 2**20  # bytes of one header of a tar archive, which is read into memory
-
-# what the standard library raises for archives that are broken, locked or packed in unknown ways
-UNREADABLE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    IndexError,
-)
 
 
 def extract(archive: Path, into: Path, waiting: Path) -> None:
@@ -54,12 +40,10 @@ def extract(archive: Path, into: Path, waiting: Path) -> None:
         raise
     except tarfile.FilterError as error:
         _leaves(archive, error.tarinfo.name)
-    except (*UNREADABLE, OSError) as error:
+    except Exception as error:  # broken, locked, or packed in an unknown way
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # the disk's fault, not the archive's
-        # tarfile lists all that it tried
-        why = printable(str(error).partition("\n")[0]).rstrip(":.")
-        _refuse(archive, f"it cannot be read as an archive ({why})")
+        _refuse(archive, f"it cannot be read as an archive ({reason(error)})")
     finally:
         shutil.rmtree(waiting, ignore_errors=True)
 

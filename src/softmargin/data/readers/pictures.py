@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmargin._lazy import import_extra
 from softmargin._text import printable
-from softmargin.data.archives import UNREADABLE
 from softmargin.data.augment import RandomResizedCrop
-from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.readers import ReadOptions, Splits, reading
+from softmargin.data.errors import BrokenFileError, MissingDataError, reading
+from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
@@ -32,8 +32,7 @@ PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 def read_tiny_zip(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its zip archive, without unpacking it."""
     (path,) = files.values()
-    errors = (*UNREADABLE, KeyError, OSError)
-    with reading(path, *errors, what=" as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
+    with reading(path, " as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
 
         def read(name: str) -> bytes:
             # no more than this size is read of a member
@@ -48,7 +47,7 @@ def read_tiny_folder(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
-    with reading(root, OSError, ValueError, IndexError, what=" as Tiny-ImageNet"):
+    with reading(root, " as Tiny-ImageNet"):
         return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
 
 
@@ -114,27 +113,19 @@ def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) 
     Its size is known before it is decoded: one that would fill the memory is refused, and so is
     one that is not ``side`` × ``side``, where that is given.
     """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError(
-            'Decoding pictures needs pillow, which is missing: pip install "softmargin[lab]".'
-        ) from None
     name = printable(name)
-    try:
-        picture = Image.open(io.BytesIO(read()))
+    with reading(name, " as a picture", remedy=""):
+        picture = _pillow().open(io.BytesIO(read()))
         width, height = picture.size
         if side is not None and (width, height) != (side, side):
             raise BrokenFileError(f"{name} must be {side} x {side}, but is {width} x {height}.")
         if width * height > PIXELS:
             raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
         return picture.convert("RGB")
-    except BrokenFileError:
-        raise
-    except (*UNREADABLE, OSError, KeyError, SyntaxError, Image.DecompressionBombError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        why = printable(why or type(error).__name__).rstrip(".")
-        raise BrokenFileError(f"{name} cannot be read as a picture: {why}.") from None
+
+
+def _pillow() -> Any:
+    return import_extra("PIL.Image", "Decoding pictures needs pillow")
 
 
 class FolderSplit(Split):
@@ -176,7 +167,8 @@ class FolderSplit(Split):
         def part(picture: Any, index: int) -> Any:
             window, flipped = chosen.draw(*picture.size, seed=seed, index=index)
             scaled = _scaled(picture.crop(window), self.size, self.size)
-            return _mirrored(scaled) if flipped else scaled
+            mirror = _pillow().Transpose.FLIP_LEFT_RIGHT
+            return scaled.transpose(mirror) if flipped else scaled
 
         return self._decoded(indices, part)
 
@@ -209,55 +201,43 @@ class FolderSplit(Split):
 
 def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read folders ``train`` and ``val`` that each hold one folder per class."""
-    try:
-        return _read_folders(files, options)
-    except MissingDataError:
-        raise
-    except OSError as error:
-        raise MissingDataError(f"{error.filename} cannot be read: {error.strerror}.") from None
-
-
-def _read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
-    folders = {part: _class_folders(files[part]) for part in ("train", "val")}
-    names = sorted(folders["train"])
-    if extra := sorted(set(folders["val"]) - set(names)):
+    train, test = files["train"], files["val"]
+    names, others = _class_names(train), _class_names(test)
+    if extra := sorted(set(others) - set(names)):
         raise BrokenFileError(
-            f"{files['val']} must have the classes of train, but also has '{printable(extra[0])}'."
+            f"{test} must have the classes of train, but also has '{printable(extra[0])}'."
         )
-    splits = []
-    for part in ("train", "val"):
-        found = [(p, c) for c, n in enumerate(names) for p in _pictures(folders[part].get(n))]
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def split(folder: Path, classes: Sequence[str]) -> FolderSplit:
+        found = [(path, numbers[name]) for name in classes for path in _pictures(folder / name)]
         if not found:
-            raise MissingDataError(f"{files[part]} must hold pictures, but holds none.")
-        y = torch.tensor([c for _, c in found])
-        splits.append(FolderSplit([p for p, _ in found], y, options.image_size))
-    return Splits(splits[0], splits[1], names)
+            raise MissingDataError(f"{folder} must hold pictures, but holds none.")
+        y = torch.tensor([number for _, number in found])
+        return FolderSplit([path for path, _ in found], y, options.image_size)
+
+    return Splits(split(train, names), split(test, others), names)
 
 
-def _class_folders(folder: Path) -> dict[str, Path]:
-    found = {entry.name: Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()}
+def _class_names(folder: Path) -> list[str]:
+    found = [entry.name for entry in _entries(folder) if entry.is_dir()]
     if not found:
         raise MissingDataError(f"{folder} must hold one folder per class, but holds none.")
     return found
 
 
-def _pictures(folder: Path | None) -> list[Path]:
-    if folder is None:
-        return []
-    names = (entry.name for entry in os.scandir(folder))
-    return [folder / name for name in sorted(names) if name.lower().endswith(ENDINGS)]
+def _pictures(folder: Path) -> list[Path]:
+    found = _entries(folder)
+    return [folder / entry.name for entry in found if entry.name.lower().endswith(ENDINGS)]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with reading(folder, remedy=""):
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
 
 
 def _scaled(picture: Any, width: int, height: int) -> Any:
-    from PIL import Image
-
-    return picture.resize((width, height), Image.Resampling.BILINEAR)
-
-
-def _mirrored(picture: Any) -> Any:
-    from PIL import Image
-
-    return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return picture.resize((width, height), _pillow().Resampling.BILINEAR)
 
 
 def _middle(picture: Any, size: int) -> Any:
