@@ -2,12 +2,10 @@
 
 import io
 import os
-import stat
 import tarfile
-import zipfile
 
 import pytest
-from data_files import tar_of, zip_of
+from data_files import tar_of
 
 from softmargin.data import BrokenFileError
 from softmargin.data.archives import extract
@@ -37,16 +35,6 @@ def tar_member(name, kind=tarfile.REGTYPE, link=""):
     return stream.getvalue()
 
 
-def zip_member(name, mode=stat.S_IFREG | 0o644):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as opened:
-        opened.writestr("good.txt", "ok")
-        member = zipfile.ZipInfo(name)
-        member.external_attr = mode << 16
-        opened.writestr(member, "/etc/passwd")
-    return stream.getvalue()
-
-
 MALICIOUS = {
     "tar parent": tar_member("../evil.txt"),
     "tar deep parent": tar_member("a/../../../evil.txt"),
@@ -54,12 +42,6 @@ MALICIOUS = {
     "tar absolute link": tar_member("evil", tarfile.SYMTYPE, "/etc"),
     "tar hard link": tar_member("evil", tarfile.LNKTYPE, "../../outside"),
     "tar device": tar_member("evil", tarfile.CHRTYPE),
-    "zip parent": zip_member("../evil.txt"),
-    "zip deep parent": zip_member("a/../../../evil.txt"),
-    "zip absolute": zip_member("/evil.txt"),
-    "zip backslash": zip_member("..\\evil.txt"),
-    "zip drive": zip_member("c:evil.txt"),
-    "zip link": zip_member("evil", stat.S_IFLNK | 0o777),
 }
 
 
@@ -81,10 +63,9 @@ def test_an_absolute_path_in_a_tar_stays_inside(tmp_path, inside):
     assert not os.path.exists("/evil.txt")
 
 
-@pytest.mark.parametrize("pack", [tar_of, zip_of])
-def test_good_archives_are_unpacked_over_what_is_there(tmp_path, inside, pack):
+def test_good_archives_are_unpacked_over_what_is_there(tmp_path, inside):
     archive = tmp_path / "archive"
-    archive.write_bytes(pack({"data/a.txt": b"new", "data/deep/b.txt": b"b"}))
+    archive.write_bytes(tar_of({"data/a.txt": b"new", "data/deep/b.txt": b"b"}))
     (inside / "data").mkdir()
     (inside / "data/a.txt").write_bytes(b"old")
     (inside / "data/mine.txt").write_bytes(b"mine")
@@ -110,24 +91,3 @@ def test_broken_archives_leave_nothing(tmp_path, inside, content):
     with pytest.raises(BrokenFileError, match="archive was not unpacked"):
         extract(archive, inside, tmp_path / "unpacking")
     assert everything(inside) == []
-
-
-def test_any_damage_to_a_zip_is_one_sentence(tmp_path, inside):
-    """Every byte in turn: the archive unpacks all the same, or is refused by name."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as opened:
-        opened.writestr("iris.data", "5.1,3.5,1.4,0.2,Iris-setosa\n" * 50)
-    whole, archive = stream.getvalue(), inside.parent / "iris.zip"
-    for place in range(len(whole)):
-        content = bytearray(whole)
-        content[place] ^= 1 << place % 8
-        archive.write_bytes(content)
-        try:
-            extract(archive, inside, tmp_path / "unpacking")
-        except BrokenFileError as error:
-            message = str(error)
-        else:
-            message = "unpacked."
-        assert message.endswith(".")
-        assert "\n" not in message
-    assert not (tmp_path / "unpacking").exists()

@@ -1,13 +1,11 @@
-"""Archives that strangers made: unpacked within limits, and only into the folder named."""
+"""Tar archives that strangers made: within limits, and only into the folder named."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-import stat
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn, Self
@@ -16,30 +14,27 @@ from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError, reason
 
 UNPACKED = 2**30  # bytes; CIFAR has 190 MB
-MEMBERS = 200_000  # Tiny-ImageNet has 120,609
+MEMBERS = 200_000  # CIFAR has 9
 HEADER = 2**20  # bytes of one header of a tar archive, which is read into memory
 
 
 def extract(archive: Path, into: Path, waiting: Path) -> None:
-    """Unpack a tar or zip archive into a folder, all of it or nothing.
+    """Unpack an archive into a folder, all of it or nothing.
 
     It is first unpacked whole in the folder ``waiting``, which is made for it on the same disk and
-    removed again, and then moved in by renaming. A member that would be written outside, a link or
-    device in a zip, and an archive of more than a gigabyte are refused.
+    removed again, and then moved in by renaming. A member that would be written outside, and an
+    archive of more than a gigabyte, are refused.
     """
     waiting.mkdir()
     try:
-        if zipfile.is_zipfile(archive):
-            _extract_zip(archive, waiting)
-        else:
-            with open_tar(archive) as opened:
-                members = list(tar_members(archive, opened))
-                opened.extractall(waiting, members, filter="data")
+        with open_tar(archive) as opened:
+            members = list(tar_members(archive, opened))
+            opened.extractall(waiting, members, filter="data")
         _move_in(waiting, into)
     except BrokenFileError:
         raise
     except tarfile.FilterError as error:
-        _leaves(archive, error.tarinfo.name)
+        _refuse(archive, f"its member '{printable(error.tarinfo.name)}' would leave the folder")
     except Exception as error:  # broken, locked, or packed in an unknown way
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # the disk's fault, not the archive's
@@ -55,20 +50,6 @@ def _move_in(source: Path, into: Path) -> None:
             _move_in(child, target)
         else:
             os.replace(child, target)
-
-
-def _extract_zip(archive: Path, into: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        members = opened.infolist()
-        # no more than its size in the table of contents is read of a member
-        _check_size(archive, len(members), sum(member.file_size for member in members))
-        for member in members:
-            name = member.filename.replace("\\", "/")
-            mode = member.external_attr >> 16
-            outside = name.startswith("/") or ".." in name.split("/") or ":" in name
-            if outside or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR)):
-                _leaves(archive, member.filename)
-        opened.extractall(into)
 
 
 class _Header(tarfile.TarInfo):
@@ -93,19 +74,11 @@ def tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[tarfile.TarI
     total = 0
     for count, member in enumerate(opened, start=1):
         total += member.size
-        _check_size(archive, count, total)
+        if count > MEMBERS:
+            _refuse(archive, f"it has more than {MEMBERS} members")
+        if total > UNPACKED:
+            _refuse(archive, f"it would be larger than {UNPACKED >> 20} MB")
         yield member
-
-
-def _check_size(archive: Path, count: int, total: int) -> None:
-    if count > MEMBERS:
-        _refuse(archive, f"it has more than {MEMBERS} members")
-    if total > UNPACKED:
-        _refuse(archive, f"it would be larger than {UNPACKED >> 20} MB")
-
-
-def _leaves(archive: Path, member: str) -> NoReturn:
-    _refuse(archive, f"its member '{printable(member)}' would leave the folder")
 
 
 def _refuse(archive: Path, why: str) -> NoReturn:

@@ -12,6 +12,7 @@ import hashlib
 import os
 import shutil
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from softmargin._files import write_file
 from softmargin._lazy import import_extra
 from softmargin.data.archives import extract
 from softmargin.data.entry import DatasetEntry, Layout
-from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError, reason
+from softmargin.data.errors import DownloadError, MissingDataError, reason
 from softmargin.data.files import (
     DATA,
     Folder,
@@ -33,6 +34,7 @@ from softmargin.data.recipes import Recipe, Rows, Source, SourceFile
 from softmargin.data.transfer import TransferError, transfer
 
 FOLDER = ".downloads"
+LARGEST = 2**24  # bytes of a published table; the largest has 150 kB
 
 
 def obtain(entry: DatasetEntry, root: Folder | None = None, *, download: bool = True) -> Found:
@@ -175,7 +177,7 @@ def _converted(
     part = source[0]
     try:
         for part in source:
-            rows += recipe.rows_of(part, _content(part, waiting, progress))
+            rows += recipe.rows_of(part, published_bytes(part, waiting, progress))
         if len(rows) != recipe.rows:
             raise ValueError(f"it has {len(rows)} rows, not {recipe.rows}")
         content = recipe.csv(rows)
@@ -188,22 +190,22 @@ def _converted(
     return content
 
 
-def _content(part: SourceFile, waiting: Path, progress: bool) -> bytes:
-    """Return the bytes of a published file; several may be in one that is fetched once."""
+def published_bytes(part: SourceFile, waiting: Path, progress: bool) -> bytes:
+    """Return the bytes of a published file; an archive of several is fetched once."""
     fetched = waiting / part.url.rpartition("/")[2]
     if not fetched.exists():
         transfer(part.url, fetched, (), megabytes=0, progress=progress)
     if not part.file:
         return fetched.read_bytes()
-    unpacked = waiting / f"{fetched.name} unpacked"
-    if not unpacked.exists():
-        unpacked.mkdir()
-        try:
-            extract(fetched, unpacked, waiting / "unpacking")
-        except BrokenFileError as error:
-            raise ValueError(str(error).removeprefix(f"{fetched} ")) from None
-    # archives were packed by hand: the file may lie in a folder of its own
-    for path in sorted(unpacked.rglob("*")):
-        if path.name == part.file:
-            return path.read_bytes()
-    raise ValueError("the archive does not have it")
+    try:
+        with zipfile.ZipFile(fetched) as opened:
+            # archives were packed by hand: the file may lie in a folder of its own
+            names = [name for name in opened.namelist() if name.rpartition("/")[2] == part.file]
+            if not names:
+                raise ValueError("it does not have the file")
+            member = opened.getinfo(min(names))
+            if member.file_size > LARGEST:  # no more than this size is read of a member
+                raise ValueError(f"the file in it is larger than {LARGEST >> 20} MB")
+            return opened.read(member)
+    except Exception as error:  # broken, locked, or packed in an unknown way
+        raise ValueError(f"it cannot be read from the archive ({reason(error)})") from None

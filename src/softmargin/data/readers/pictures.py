@@ -24,7 +24,7 @@ from softmargin.data.sets import Split
 
 ENDINGS = (".jpeg", ".jpg", ".png", ".bmp", ".webp")
 THREADS = min(8, os.cpu_count() or 1)
-TINY = "tiny-imagenet-200/"
+TINY, SIDE = "tiny-imagenet-200/", 64
 FILE = 2**27  # bytes of one file
 PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 
@@ -79,18 +79,18 @@ def _tiny(
     if options.fraction is not None:  # before decoding, which is what takes time
         kept = stratified_indices(y_train, options.fraction, options.seed)
         train, y_train = [train[i] for i in kept.tolist()], y_train[kept]
+
+    def decoded(names: Sequence[str], y: Tensor) -> Split:
+        def picture(i: int) -> Any:
+            return open_picture(lambda: read(names[i]), names[i], SIDE)
+
+        return Split(_decode(len(names), SIDE, 2, picture), y)
+
     return Splits(
-        Split(_decode_all(read, train), y_train),
-        Split(_decode_all(read, [TINY + "val/images/" + name for name, _ in test]), y_test),
+        decoded(train, y_train),
+        decoded([f"{TINY}val/images/{name}" for name, _ in test], y_test),
         [words.get(name, name) for name in ids],
         is_cut=True,
-    )
-
-
-def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 64) -> Tensor:
-    """Decode pictures of one size into one tensor."""
-    return _decode(
-        len(names), size, 2, lambda i: open_picture(lambda: read(names[i]), names[i], size)
     )
 
 

@@ -43,7 +43,7 @@ def read_table(files: Mapping[str, Path], options: ReadOptions) -> Splits:
         column[column == 0] = torch.nan
     whole = Split(x, y)
     if options.filtered:
-        whole = whole.select((~x.isnan().any(1)).nonzero()[:, 0])
+        whole = whole.select(~x.isnan().any(1))
         if options.verify:
             _check_counts(path, whole, names, recipe)
     return Splits(whole, class_names=names, feature_names=features)
