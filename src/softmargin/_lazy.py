@@ -49,6 +49,7 @@ def import_extra(module: str, need: str) -> Any:
         ImportError: This example needs nonsense, which is missing: pip install "softmargin[lab]".
     """
     try:
+        import_module(module.partition(".")[0])
         return import_module(module)
     except ImportError:
         raise ImportError(f'{need}, which is missing: pip install "softmargin[lab]".') from None

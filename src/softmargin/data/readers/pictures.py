@@ -82,7 +82,8 @@ def _tiny(
 
     def decoded(names: Sequence[str], y: Tensor) -> Split:
         def picture(i: int) -> Any:
-            return open_picture(lambda: read(names[i]), names[i], SIDE)
+            with reading(printable(names[i]), " as a picture", remedy=""):
+                return open_picture(read(names[i]), SIDE)
 
         return Split(_decode(len(names), SIDE, 2, picture), y)
 
@@ -107,21 +108,19 @@ def _decode(count: int, size: int, threads: int, picture: Callable[[int], Any]) 
     return images
 
 
-def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) -> Any:
+def open_picture(content: bytes, side: int | None = None) -> Any:
     """Return a decoded picture, as Pillow has it, in three colours.
 
     Its size is known before it is decoded: one that would fill the memory is refused, and so is
     one that is not ``side`` × ``side``, where that is given.
     """
-    name = printable(name)
-    with reading(name, " as a picture", remedy=""):
-        picture = _pillow().open(io.BytesIO(read()))
-        width, height = picture.size
-        if side is not None and (width, height) != (side, side):
-            raise BrokenFileError(f"{name} must be {side} x {side}, but is {width} x {height}.")
-        if width * height > PIXELS:
-            raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
-        return picture.convert("RGB")
+    picture = _pillow().open(io.BytesIO(content))
+    width, height = picture.size
+    if side is not None and (width, height) != (side, side):
+        raise ValueError(f"it must be {side} x {side}, but is {width} x {height}")
+    if width * height > PIXELS:
+        raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
+    return picture.convert("RGB")
 
 
 def _pillow() -> Any:
@@ -177,13 +176,16 @@ class FolderSplit(Split):
 
         def picture(place: int) -> Any:
             path = self.paths[numbers[place]]
-            return change(open_picture(lambda: read_small(path), str(path)), numbers[place])
+            with reading(path, " as a picture", remedy=""):
+                opened = open_picture(read_small(path))
+            return change(opened, numbers[place])
 
         return _decode(len(numbers), self.size, THREADS, picture), self.y[indices]
 
     def select(self, indices: Tensor) -> FolderSplit:
-        """Return a split of the pictures at these indices."""
-        return FolderSplit([self.paths[i] for i in indices.tolist()], self.y[indices], self.size)
+        """Return a split of the pictures at these indices, or where a mask says so."""
+        chosen = torch.arange(len(self))[indices].tolist()
+        return FolderSplit([self.paths[i] for i in chosen], self.y[indices], self.size)
 
     def with_labels(self, y: Tensor) -> FolderSplit:
         """Return the same pictures with other classes."""
