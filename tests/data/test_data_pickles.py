@@ -1,6 +1,5 @@
 """CIFAR's pickles run nothing when they are read: the right content, or one sentence."""
 
-import io
 import os
 import pickle
 import random
@@ -11,8 +10,8 @@ from data_files import cifar_files, write_cifar, write_files
 from pickle_files import python2_pickle
 
 from softmargin.data import BrokenFileError, load
-from softmargin.data import pickles as module
 from softmargin.data.pickles import read_numbers
+from softmargin.data.readers import cifar
 
 SMALL = {
     "batch_label": "training batch 1 of 5",
@@ -24,7 +23,7 @@ PLAIN = (dict, list, tuple, str, bytes, int, float, bool, type(None), np.ndarray
 
 
 def read(content):
-    return read_numbers(io.BytesIO(content), "data_batch_1")
+    return read_numbers(content, "data_batch_1")
 
 
 def same(result, content):
@@ -154,10 +153,11 @@ def test_lists_that_share_their_content_do_not_grow(tmp_path):
         contents["cifar-10-batches-py/test_batch"]["data"] = np.zeros((4, 3072), np.uint8)
 
 
-def test_a_file_that_is_too_large(monkeypatch):
-    monkeypatch.setattr(module, "LIMIT", 100)
+def test_a_file_that_is_too_large(tmp_path, monkeypatch):
+    write_cifar(tmp_path, "cifar10")
+    monkeypatch.setattr(cifar, "LIMIT", 100)
     with pytest.raises(BrokenFileError, match="data_batch_1 is larger than"):
-        read(python2_pickle(SMALL))
+        load("cifar10", root=tmp_path, verify=False)
 
 
 @pytest.mark.parametrize("protocol", [None, 0, 2, 4])

@@ -45,6 +45,8 @@ def test_every_entry_is_complete(name):
     for layout in entry.layouts:
         assert set(layout.optional) <= set(layout.files)
         assert layout.into in ("", *layout.folders)
+        if layout.unpack:
+            assert sum(layout.unpack in other.folders for other in entry.layouts) == 1
     if entry.recipe is not None:
         assert sorted(entry.recipe.class_counts) == list(entry.recipe.class_counts)
         assert set(entry.recipe.classes.values()) == set(entry.recipe.class_counts)

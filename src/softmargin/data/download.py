@@ -18,9 +18,9 @@ from pathlib import Path
 
 from softmargin._files import write_file
 from softmargin._lazy import import_extra
-from softmargin.data.archives import extract
+from softmargin.data.archives import tar_files
 from softmargin.data.entry import DatasetEntry, Layout
-from softmargin.data.errors import DownloadError, MissingDataError, reason
+from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError, reason
 from softmargin.data.files import (
     DATA,
     Folder,
@@ -107,10 +107,23 @@ def _fetch_files(
                 f"that has {(place / name).as_posix()}."
             ) from None
         target.parent.mkdir(parents=True, exist_ok=True)
-        if layout.unpack:  # its members have checksums of their own
-            extract(arrived, target.parent, waiting / "unpacked")
+        if layout.unpack:
+            (unpacked,) = (each for each in entry.layouts if layout.unpack in each.folders)
+            _unpack(arrived, unpacked, folder / layout.unpack)
         else:
             os.replace(arrived, target)
+
+
+def _unpack(archive: Path, layout: Layout, folder: Path) -> None:
+    """Write the files of a layout out of an archive, all or none; they have their own checksums."""
+    arrived = {name: archive.with_name(name) for name in layout.files}
+    for name, content in tar_files(archive, arrived):
+        write_file(arrived[name], content)
+    if missing := [name for name, path in arrived.items() if not path.exists()]:
+        raise BrokenFileError(f"{archive.name} must hold {', '.join(missing)}, but does not.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in arrived.items():
+        os.replace(path, folder / name)
 
 
 @contextlib.contextmanager

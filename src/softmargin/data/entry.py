@@ -20,7 +20,7 @@ class Layout:
             ``readers``.
         url: Address of the folder that the files can be downloaded from, "" if they cannot.
         into: Which of the folders they are downloaded into, if not the first one.
-        unpack: Whether what is downloaded is unpacked there, into files of another layout.
+        unpack: If what is downloaded is an archive of the files of another layout, its folder.
         optional: Names of which some may be absent.
         note: In what way this copy differs from the published one.
         is_part: Whether samples of the published set are missing in it.
@@ -32,7 +32,7 @@ class Layout:
     read: str
     url: str = ""
     into: str = ""
-    unpack: bool = False
+    unpack: str = ""
     optional: Sequence[str] = ()
     note: str = ""
     is_part: bool = False

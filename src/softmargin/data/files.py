@@ -131,6 +131,13 @@ def digest(path: Path, algorithm: str) -> str:
         return _digests[key]
 
 
+def read_limited(path: Path, limit: int) -> bytes:
+    """Return what a file holds, if that is not more than so many bytes."""
+    if path.stat().st_size > limit:
+        raise ValueError(f"{path.name} is larger than {limit >> 20} MB")
+    return path.read_bytes()
+
+
 def read_sums(root: Path) -> dict[str, list[str]]:
     """Return the checksums that a ``SHA256SUMS`` file in the folder lists, if there is one."""
     try:

@@ -14,13 +14,12 @@ import pickletools
 import re
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from softmargin.data.errors import BrokenFileError, reason
 
-LIMIT = 2**29  # the largest file of CIFAR has 155 MB
 TUPLES = 1000  # a key is hashed as deep as its tuples are nested
 MEMO = 2**20  # the memory for values that repeat is as long as the largest number of one
 
@@ -36,11 +35,8 @@ _INSTRUCTIONS = """
 """
 
 
-def read_numbers(file: IO[bytes], path: Path) -> dict[str, Any]:
+def read_numbers(content: bytes, path: Path) -> dict[str, Any]:
     """Read a pickled dict of numbers, text and arrays; refuse anything else by the file's name."""
-    content = file.read(LIMIT + 1)
-    if len(content) > LIMIT:
-        raise BrokenFileError(f"{path} is larger than {LIMIT >> 20} MB, and no file of CIFAR is.")
     try:
         _check_instructions(content)
         result = _Reader(io.BytesIO(content), encoding="latin1").load()

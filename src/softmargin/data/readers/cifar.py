@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softmargin.data.archives import open_tar, tar_members
+from softmargin.data.archives import tar_files
 from softmargin.data.errors import reading
+from softmargin.data.files import read_limited
 from softmargin.data.pickles import read_numbers
 from softmargin.data.readers import ReadOptions, Splits, image_split
 from softmargin.data.sets import Split
+
+LIMIT = 2**29  # bytes; the largest file has 155 MB
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,12 @@ def read_cifar100(files: Mapping[str, Path], _: ReadOptions) -> Splits:
 
 def _cifar(files: Mapping[str, Path], form: _Form) -> Splits:
     if form.test in files:
-        contents, path = _unpickle(files), files[form.test].parent
+        path = files[form.test].parent
+        contents = {name: read_numbers(_content(each), each) for name, each in files.items()}
     else:
         (path,) = files.values()
-        contents = _unpickle_archive(path, [*form.train, form.test, form.names])
+        members = tar_files(path, [*form.train, form.test, form.names])
+        contents = {name: read_numbers(content, path) for name, content in members}
 
     def split(names: Sequence[str]) -> Split:
         parts = [contents[name] for name in names if name in contents]
@@ -59,22 +64,9 @@ def _cifar(files: Mapping[str, Path], form: _Form) -> Splits:
         return Splits(split(form.train), split([form.test]), class_names)
 
 
-def _unpickle(files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    contents = {}
-    for name, path in files.items():
-        with reading(path), path.open("rb") as file:
-            contents[name] = read_numbers(file, path)
-    return contents
-
-
-def _unpickle_archive(path: Path, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
-    contents = {}
-    with reading(path, " as an archive"), open_tar(path) as opened:
-        for member in tar_members(path, opened):
-            name = member.name.rpartition("/")[2]
-            if name in wanted and (file := opened.extractfile(member)) is not None:
-                contents[name] = read_numbers(file, path)
-    return contents
+def _content(path: Path) -> bytes:
+    with reading(path):
+        return read_limited(path, LIMIT)
 
 
 def _pixels(data: object) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ from softmargin._lazy import import_extra
 from softmargin._text import printable
 from softmargin.data.augment import RandomResizedCrop
 from softmargin.data.errors import BrokenFileError, MissingDataError, reading
+from softmargin.data.files import read_limited
 from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
@@ -47,15 +48,12 @@ def read_tiny_folder(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
+
+    def read(name: str) -> bytes:
+        return read_limited(root / name.removeprefix(TINY), FILE)
+
     with reading(root, " as Tiny-ImageNet"):
-        return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
-
-
-def read_small(path: Path) -> bytes:
-    """Read a file that holds one picture, or one list."""
-    if path.stat().st_size > FILE:
-        raise ValueError(f"{path} is larger than {FILE >> 20} MB")
-    return path.read_bytes()
+        return _tiny(read, names, root, options)
 
 
 def _tiny(
@@ -177,7 +175,7 @@ class FolderSplit(Split):
         def picture(place: int) -> Any:
             path = self.paths[numbers[place]]
             with reading(path, " as a picture", remedy=""):
-                opened = open_picture(read_small(path))
+                opened = open_picture(read_limited(path, FILE))
             return change(opened, numbers[place])
 
         return _decode(len(numbers), self.size, THREADS, picture), self.y[indices]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from softmargin._lazy import import_extra
 from softmargin._text import printable
 from softmargin.data.errors import BrokenFileError, reading
+from softmargin.data.files import read_limited
 from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.recipes import Recipe
 from softmargin.data.sets import Split
@@ -62,21 +64,19 @@ def _read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and every row with the number of the line on which it starts."""
     rows: list[tuple[int, list[str]]] = []
     with reading(path, " as a table"):
-        if path.stat().st_size > LIMIT:
-            raise ValueError(f"it is larger than {LIMIT >> 20} MB, and no table is")
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.reader(file)
-            header, start = next(reader, []), reader.line_num + 1
-            if not 2 <= len(header) <= COLUMNS:
-                raise ValueError(f"it has {len(header)} columns, and must have 2 to {COLUMNS}")
-            for row in reader:
-                if len(row) != len(header):
-                    raise BrokenFileError(
-                        f"{path} must have {len(header)} cells in every line, but line {start} "
-                        f"has {len(row)}."
-                    )
-                rows.append((start, row))
-                start = reader.line_num + 1
+        text = read_limited(path, LIMIT).decode()
+        reader = csv.reader(io.StringIO(text, newline=""))
+        header, start = next(reader, []), reader.line_num + 1
+        if not 2 <= len(header) <= COLUMNS:
+            raise ValueError(f"it has {len(header)} columns, and must have 2 to {COLUMNS}")
+        for row in reader:
+            if len(row) != len(header):
+                raise BrokenFileError(
+                    f"{path} must have {len(header)} cells in every line, but line {start} "
+                    f"has {len(row)}."
+                )
+            rows.append((start, row))
+            start = reader.line_num + 1
     return header, rows
 
 
