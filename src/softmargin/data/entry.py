@@ -74,7 +74,7 @@ class DatasetEntry:
     layouts: tuple[Layout, ...] = ()
     megabytes: int = 0
     recipe: Recipe | None = None
-    bundled: str = ""
+    bundled: str | None = None
     advice: str = ""
     group: str = ""
     mirrorable: bool = False
