@@ -99,7 +99,7 @@ class ResNet(ImageNetwork):
             Tiny-ImageNet), ``"imagenet"`` for a 7×7 convolution and a maximum over 3×3, each of
             stride 2.
         width: channels of the first stage's blocks; every stage doubles them.
-        stem_stride: factor on the stride of the stem's convolution.
+        stem_stride: of the stem of small images; 2 halves them before the first stage.
 
     Shape:
         x (N, C, H, W), features (N, D). H and W are at least the product of the strides: with
@@ -145,14 +145,14 @@ class ResNet(ImageNetwork):
                 stage.append(block(channels, width * 2**index, stride))
                 channels = width * 2**index * block.expansion
             layers[f"layer{index + 1}"] = nn.Sequential(*stage)
-        strides = 2 ** (len(blocks) - 1) * stem_stride * (4 if images == "imagenet" else 1)
+        strides = 2 ** (len(blocks) - 1) * (4 if images == "imagenet" else stem_stride)
         super().__init__(layers | pooled(), in_channels, channels, least_size=strides)
 
 
-def _stem(in_channels: int, width: int, images: str, stem_stride: int) -> dict[str, nn.Module]:
-    size, stride = (7, 2) if images == "imagenet" else (3, 1)
+def _stem(in_channels: int, width: int, images: str, stride: int) -> dict[str, nn.Module]:
+    size, stride = (7, 2) if images == "imagenet" else (3, stride)
     layers: dict[str, nn.Module] = {
-        "conv1": convolution(in_channels, width, size, stride * stem_stride),
+        "conv1": convolution(in_channels, width, size, stride),
         "bn1": nn.BatchNorm2d(width),
         "relu": nn.ReLU(inplace=True),
     }
@@ -245,10 +245,10 @@ class SmallResNet(ResNet):
         in_channels: channels of an image.
         width: channels of the first stage.
         depth: blocks per stage.
-        stem_stride: stride of the first convolution; 2 halves the image there.
+        stem_stride: of the first convolution; 2 takes a quarter of the time.
 
     Shape:
-        x (N, C, H, W) with H and W of at least ``4 * stem_stride``, features (N, ``4 * width``).
+        x (N, C, H, W) with H and W of at least 4 times the stride, features (N, ``4 * width``).
 
     Example:
         >>> import torch
