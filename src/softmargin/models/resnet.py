@@ -129,10 +129,10 @@ class ResNet(ImageNetwork):
     ) -> None:
         """Make the layers."""
         check_image_options(in_channels, images)
+        check_count("stem_stride", stem_stride, 1)
         check_counts("blocks", blocks)
         check_count("the number of stages in blocks", len(blocks), 1)
         check_count("width", width, 1)
-        check_count("stem_stride", stem_stride, 1)
         if issubclass(block, Bottleneck) and width * block.inner % block.groups:
             step = block.groups // block.inner
             raise ValueError(f"width must be a multiple of {step}, but got {width}.")
