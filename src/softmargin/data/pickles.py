@@ -76,7 +76,7 @@ def _name(key: Any) -> str:
 def _plain(value: Any) -> Any:
     if value is _NDARRAY or isinstance(value, _Type) or callable(value):
         raise ValueError("it holds a name where a value should be")
-    return np.array(value) if isinstance(value, _Array) else value
+    return value.view(np.ndarray) if isinstance(value, _Array) else value
 
 
 class _Reader(pickle.Unpickler):
