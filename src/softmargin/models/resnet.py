@@ -161,7 +161,18 @@ def _stem(in_channels: int, width: int, images: str, stride: int) -> dict[str, n
     return layers
 
 
-class ResNet18(ResNet):
+class _PublishedResNet(ResNet):
+    """A network of four stages whose blocks are fixed."""
+
+    blocks: ClassVar[tuple[int, ...]] = (3, 4, 6, 3)
+    block: ClassVar[type[BasicBlock] | type[Bottleneck]] = BasicBlock
+
+    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
+        """Make the layers."""
+        super().__init__(in_channels, self.blocks, block=self.block, images=images, width=width)
+
+
+class ResNet18(_PublishedResNet):
     """ResNet with 18 layers and 512 features; arguments as for :class:`ResNet`.
 
     With a linear head: 11,689,512 parameters for ImageNet and 1000 classes, 11,173,962 for small
@@ -173,12 +184,10 @@ class ResNet18(ResNet):
         512
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (2, 2, 2, 2), images=images, width=width)
+    blocks = (2, 2, 2, 2)
 
 
-class ResNet34(ResNet):
+class ResNet34(_PublishedResNet):
     """ResNet with 34 layers and 512 features; arguments as for :class:`ResNet`.
 
     With a linear head: 21,797,672 parameters for ImageNet and 1000 classes, 21,282,122 for small
@@ -190,12 +199,8 @@ class ResNet34(ResNet):
         128
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (3, 4, 6, 3), images=images, width=width)
 
-
-class ResNet50(ResNet):
+class ResNet50(_PublishedResNet):
     """ResNet with 50 layers in bottlenecks and 2048 features; arguments as for :class:`ResNet`.
 
     With a linear head: 25,557,032 parameters for ImageNet and 1000 classes, 23,520,842 for small
@@ -207,12 +212,10 @@ class ResNet50(ResNet):
         256
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (3, 4, 6, 3), block=Bottleneck, images=images, width=width)
+    block = Bottleneck
 
 
-class ResNeXt50(ResNet):
+class ResNeXt50(_PublishedResNet):
     """ResNeXt-50 32×4d with 2048 features; arguments as for :class:`ResNet`.
 
     With a linear head: 25,028,904 parameters for ImageNet and 1000 classes. A width other than 64
@@ -227,10 +230,7 @@ class ResNeXt50(ResNet):
         Xie et al., "Aggregated Residual Transformations for Deep Neural Networks", CVPR 2017.
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        block = GroupedBottleneck
-        super().__init__(in_channels, (3, 4, 6, 3), block=block, images=images, width=width)
+    block = GroupedBottleneck
 
 
 class SmallResNet(ResNet):

@@ -153,7 +153,8 @@ def scaled(held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor) -> d
     They are ``scaled`` of the test images, ``held_out`` of those that scaling was fitted on, and
     the ``temperature``; all NaN where a network diverged.
     """
-    makers = {"temperature": TemperatureScaling(), "vector": VectorScaling(ridge=RIDGE)}
+    by_temperature = TemperatureScaling()
+    makers = {"temperature": by_temperature, "vector": VectorScaling(ridge=RIDGE)}
     missing = dict.fromkeys(SCORES, math.nan)
     if not bool(held_out.isfinite().all() and logits.isfinite().all()):
         nothing = dict.fromkeys(makers, missing)
@@ -169,7 +170,7 @@ def scaled(held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor) -> d
             fitted = scaler.fit(held_out, held_out_y)
             of_test[name] = scores(fitted.transform(logits), y)
             of_held_out[name] = scores(fitted.transform(held_out), held_out_y)
-    temperature = float(makers["temperature"].temperature)
+    temperature = float(by_temperature.temperature)
     return {"scaled": of_test, "held_out": of_held_out, "temperature": temperature}
 
 
