@@ -111,7 +111,7 @@ def test_class_weights_move_the_decision():
     rng = np.random.default_rng(0)
     y = (np.arange(400) % 10 == 0).astype(int)  # one in ten
     x = rng.normal(size=(400, 1)) + y[:, None]
-    settings = {"hidden_sizes": (), "epochs": 200, "random_state": 0}
+    settings = {"hidden_sizes": (), "epochs": 300, "learning_rate": 0.02, "random_state": 0}
     plain = MarginClassifier(**settings).fit(x, y)
     balanced = MarginClassifier(class_weight="balanced", **settings).fit(x, y)
     assert plain.predict_proba(x)[:, 1].mean() == pytest.approx(0.1, abs=0.02)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 from softmargin._plain_checks import check_count, check_number
 from softmargin.data import Dataset, Normalize, Provenance, Split
 from softmargin.data.sampling import stratified_indices
+from softmargin.models import Classifier
 from softmargin.training import Fold, TrainingConfig, train_together
 from softmargin.training.parts import loss_takes
 
@@ -126,13 +127,17 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dataset=data,
             normalize=_as_they_are(x.shape[1]),
             sample_weight=_if_they_differ(weight),
-            start=[self.module_] if self.warm_start and hasattr(self, "module_") else None,
+            start=self._start(),
             evaluate_every=None,
             threads=1,
         )
-        self.module_ = found.classifier(0).double()
+        self.module_: Classifier = found.classifier(0).double()
         self.n_iter_ = epochs
         return self
+
+    def _start(self) -> list[Classifier] | None:
+        before: Classifier | None = getattr(self, "module_", None)
+        return [before] if self.warm_start and before is not None else None
 
     def _best_epochs(self, data: Dataset, weight: Floats, seed: int) -> int:
         """Return after how many epochs rows that are held out have the lowest NLL."""

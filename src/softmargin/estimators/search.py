@@ -194,7 +194,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sign = -1 if self.scoring == "accuracy" else 1
 
         def value(candidate: Candidate) -> float:
-            return sign * np.nan_to_num(candidate.mean[self.scoring], nan=sign * np.inf)
+            found = sign * candidate.mean[self.scoring]
+            return np.inf if np.isnan(found) else found
 
         best = min(self.candidates_, key=value)
         if not self.one_standard_error:
@@ -216,7 +217,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Floats:
         """Return logits (N, C), or for two classes the log-odds (N,) of the second."""
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X) / self.temperature_
+        found: Floats = self.best_estimator_.decision_function(X) / self.temperature_
+        return found
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return log-probabilities (N, C), in the order of ``classes_``."""
@@ -232,7 +234,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        found: NDArray[Any] = self.best_estimator_.predict(X)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse rows are taken, too."""

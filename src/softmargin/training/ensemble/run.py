@@ -133,8 +133,9 @@ def train_together(
             _check_folder(folder, configs, folds, normalize, len(cut))
         classes = dataset.num_classes
         made = [Part(e, x, shape, classes, record=record, weight=sample_weight) for e in cut]
-        for part in made if start is not None else ():
-            _begin_from(part, start)
+        if start is not None:
+            for part in made:
+                _begin_from(part, start)
 
         def show(part: Part) -> None:
             if look is not None:
