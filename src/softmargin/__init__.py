@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from softmargin import center as center
     from softmargin import data as data
     from softmargin import diagnostics as diagnostics
-    from softmargin import estimators as estimators
     from softmargin import functional, heads, schedules, theory
     from softmargin import losses as losses
     from softmargin import models as models
