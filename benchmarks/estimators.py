@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.estimators`` times one search, 8 β × 10 folds × 3 seeds, against
 ``GridSearchCV`` over the same networks one after the other (timed on one seed and two folds, taken
-times the rest). ``python -m benchmarks.estimators nll [NAME ...]`` compares held-out NLL on UCI tables
-by repeated cross-validation, with the time each takes, and prints a table in Markdown.
+times the rest). ``python -m benchmarks.estimators nll [NAME ...]`` compares held-out NLL on UCI
+tables by repeated cross-validation, with the time each takes, and prints a table in Markdown.
 """
 
 from __future__ import annotations
