@@ -101,8 +101,7 @@ def survey(batch: Batch) -> Survey:
         lowest, highest = chunk.logits.amin(1), chunk.logits.amax(1)
         bad = ~((lowest >= -LARGEST_LOGIT) & (highest <= LARGEST_LOGIT))  # NaN is bad too
         if bool(bad.any()):
-            row = int(bad.nonzero()[0])
-            _raise_not_finite(chunk.logits[row], batch.row_number(seen + row))
+            _refuse(chunk.logits[bad], batch.row_number(seen + int(bad.nonzero()[0])))
         shifted = chunk.logits - highest.unsqueeze(1)
         target = shifted.gather(1, chunk.target).squeeze(1)
         mean = shifted.mean(1)
@@ -114,11 +113,11 @@ def survey(batch: Batch) -> Survey:
     return Survey(math.sqrt(max(variance, 0.0)), slope, separable)
 
 
-def _raise_not_finite(logits: Tensor, row: int) -> None:
-    bad = logits[~(logits.abs() <= LARGEST_LOGIT)][0].item()
+def _refuse(rows: Tensor, number: int) -> None:
+    bad = rows[~(rows.abs() <= LARGEST_LOGIT)][0].item()
     raise ValueError(
         f"logits must be finite numbers of size up to {LARGEST_LOGIT:g}, "
-        f"but row {row} holds {bad:g}."
+        f"but row {number} holds {bad:g}."
     )
 
 

@@ -99,18 +99,18 @@ def run(options: argparse.Namespace) -> None:
             show(done, total, what)
 
         try:
-            with open_predictions(
+            predictions = open_predictions(
                 options.file,
                 options.labels_file,
                 predictions=options.predictions,
                 labels=options.labels,
                 from_logits=options.logits or (False if options.probabilities else None),
                 progress=lambda done, total: tell("reading", done, total),
-            ) as predictions:
-                samples, classes = predictions.values.shape
-                found = measure(predictions, options, methods, tell)
+            )
+            found = measure(predictions, options, methods, tell)
         except (ValueError, IndexError, TypeError, NotImplementedError) as error:
             raise UsageError(one_line(str(error))) from None
+    samples, classes = predictions.values.shape
     data = report.as_dict(found, predictions.source, samples, classes)
     facts = [("Predictions", predictions.source), ("Size", f"{samples} × {classes}")]
     page = report.calibration_page(found, facts, _command(options), data)
