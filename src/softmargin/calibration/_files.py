@@ -59,7 +59,8 @@ def spooled(blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
     The file has no name, and its space is free again when the array is gone.
     """
-    rows, width, dtype = 0, 0, None
+    rows, width = 0, 0
+    dtype: np.dtype[Any] | None = None
     with _writing():
         file = TemporaryFile(prefix="softmargin-")  # noqa: SIM115
     try:
@@ -69,7 +70,7 @@ def spooled(blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
                 file.write(np.ascontiguousarray(block, dtype).data)
                 file.flush()
             rows, width = rows + len(block), block.shape[1]
-        return np.memmap(file, dtype, "c", shape=(rows, width))
+        return np.memmap(file, dtype or np.float32, "c", shape=(rows, width))
     finally:
         with suppress(OSError):  # data that could not be written cannot be flushed either
             file.close()
@@ -252,8 +253,8 @@ class Npz(Reader):
     def blocks(self, chosen: list[int], label: int) -> Blocks:
         """Yield rows of the predictions and their labels."""
         if len(chosen) > 1:
-            names = ", ".join(printable(self.names[i]) for i in chosen[:9])
-            raise ValueError(f"--predictions must choose one of {names} in {self.file}.")
+            several = ", ".join(printable(self.names[i]) for i in chosen[:9])
+            raise ValueError(f"--predictions must choose one of {several} in {self.file}.")
         place = chosen[0]
         members = self.members[label], self.members[place]
         with self.archive.open(members[0]) as labels_file, self.archive.open(members[1]) as file:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,8 +29,7 @@ STRIDE = 11  # between the rows of the first guess; prime, against patterns in t
 ROWS_TOGETHER = 1 << 14  # a few numbers per row remain, which are cheaper to process together
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """What one pass over the rows finds.
 
     Attributes:
@@ -44,8 +43,7 @@ class Survey:
     separable: bool
 
 
-@dataclass(frozen=True)
-class TemperatureFit:
+class TemperatureFit(NamedTuple):
     """A temperature, why it is not an optimum (or None), and whether the data is separable."""
 
     temperature: float
@@ -58,7 +56,8 @@ def fit_temperature(batch: Batch) -> TemperatureFit:
     few = survey(batch.every(1 + len(batch) // 200))
     if few.slope < 0 < few.spread:
         low, high = 1 / (USUAL * few.spread), USUAL / few.spread
-        inverse = _root(batch, -few.slope / few.spread**2, low, high, quick=True)
+        rough = torch.promote_types(torch.float32, batch.predictions.dtype)
+        inverse = _root(batch, -few.slope / few.spread**2, low, high, rough, rounds=10)
         if low < inverse < high:
             return TemperatureFit(1 / inverse)
     return _fit_unusual(batch, survey(batch))
@@ -76,7 +75,8 @@ def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
     highest = max(1.0, LARGEST_TEMPERATURE * facts.spread)
     inverse = 1 / lowest if facts.separable else 1 / highest
     if not facts.separable and facts.slope < 0:
-        inverse = _root(batch, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
+        guess = -facts.slope / facts.spread**2
+        inverse = _root(batch, guess, 1 / highest, 1 / lowest, torch.float64, rounds=100)
     if inverse >= 1 / lowest:
         return TemperatureFit(
             lowest,
@@ -122,46 +122,51 @@ def _refuse(rows: Tensor, number: int) -> None:
 
 
 def _root(
-    batch: Batch,
-    guess: float,
-    low: float,
-    high: float,
-    *,
-    quick: bool = False,
-    final: bool = True,
+    batch: Batch, guess: float, low: float, high: float, rough: torch.dtype, rounds: int
 ) -> float:
     """Return the root of f' between ``low`` and ``high``, or the end nearest to it.
 
-    Takes Halley's steps on log a, and bisects if they leave the bracket. A few rows give the first
-    guess. If ``quick``, float32 improves it before float64 finishes; usually there is one pass of
-    each over all rows. Returns NaN if a logit is not finite, or if ``quick`` did not converge.
+    A few rows give a first guess, a rough precision improves it, and float64 finishes: usually
+    there is one pass of each over all rows. Returns NaN if the last did not converge.
     """
-    ends = low, high
+    stages = [(batch, torch.float64, 1e-4)]  # of third order: the next step would be about 1e-12
+    if rough != torch.float64:
+        stages.insert(0, (batch, rough, 0.1))
     if len(batch) > 50 * STRIDE:
-        found = _root(batch.every(STRIDE), guess, low, high, quick=quick, final=False)
-        guess = found if low < found < high else guess
-    inverse = min(max(guess, low), high)
-    rough = quick and batch.predictions.dtype != torch.float64
-    low, high = low / 2, high * 2  # so that the ends themselves are tried
-    for round_ in range(10 if quick else 100):
-        dtype = torch.float32 if rough else torch.float64
+        stages.insert(0, (batch.every(STRIDE), rough, 0.1))
+    inverse, found = min(max(guess, low), high), math.nan
+    for rows, dtype, accuracy in stages:
+        found = _halley_steps(rows, dtype, inverse, (low, high), accuracy, rounds)
+        inverse = found if low < found < high else inverse
+    return found
+
+
+def _halley_steps(
+    batch: Batch,
+    dtype: torch.dtype,
+    inverse: float,
+    ends: tuple[float, float],
+    accuracy: float,
+    rounds: int,
+) -> float:
+    """Take Halley's steps on log a until one is small; bisect if they leave the bracket.
+
+    Returns an end if f' has no root between them, and NaN if a sum is not finite or the steps do
+    not become small.
+    """
+    low, high = ends[0] / 2, ends[1] * 2  # so that the ends themselves are tried
+    for round_ in range(rounds):
         first, second, third = _derivatives(batch, inverse, dtype)
         if not math.isfinite(first + second + third):
-            if not rough:
-                break
-            rough = False
-            continue
+            break
         low, high = (inverse, high) if first < 0 else (low, inverse)
         if low == ends[1] or high == ends[0] or high <= low * (1 + 1e-15):
             return inverse
         step = _halley(first, second, second + third)
         proposal = min(max(inverse * math.exp(step), ends[0]), ends[1])
-        # convergence is of third order: after a step of 1e-4, the next would be about 1e-12
-        if abs(step) < (0.1 if rough or not final else 1e-4) and low <= proposal <= high:
-            if not (rough and final):
-                return proposal
-            rough, low, high = False, ends[0] / 2, ends[1] * 2
-        elif not low < proposal < high or (round_ > 20 and round_ % 2):
+        if abs(step) < accuracy and low <= proposal <= high:
+            return proposal
+        if not low < proposal < high or (round_ > 20 and round_ % 2):
             proposal = min(max(math.sqrt(low) * math.sqrt(high), ends[0]), ends[1])
         inverse = proposal
     return math.nan
