@@ -151,18 +151,19 @@ class Calibrator(ModuleWithSettings):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a calibrator of this class from a JSON file made by :meth:`save`."""
-        content = _read(path)
+        file = Path(path)
+        content = _read(file)
         if content["kind"] != cls.kind:
             raise ValueError(
                 f"path must be a file of kind {cls.kind!r} for {cls.__name__}, "
-                f"but {os.fspath(path)} is of kind {content['kind']!r}."
+                f"but {path} is of kind {content['kind']!r}."
             )
         result = cls()
         try:
             result._set_numbers(content["parameters"], content["num_classes"])
             result.notes = tuple(str(note) for note in content.get("notes", ()))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DamagedFileError(Path(path), str(error), REMEDY) from None
+            raise DamagedFileError(file, str(error), REMEDY) from None
         return result
 
     def _set_numbers(self, parameters: dict[str, Any], num_classes: int | None) -> None:
@@ -201,9 +202,8 @@ class Calibrator(ModuleWithSettings):
         return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, Any]:
     """Return the content of a calibrator file; raise a one-sentence error for any other file."""
-    file = Path(path)
     content = read_json(file, REMEDY)
     if content.get("format") != FORMAT:
         raise ValueError(
