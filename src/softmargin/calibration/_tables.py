@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,10 +105,8 @@ class Csv(Arrow):
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
-        records = self._records()
-        nothing: tuple[int, list[str]] = (0, [])
-        self.header_lines, header = next(records, nothing)
-        records.close()
+        with closing(self._records()) as records:
+            self.header_lines, header = next(records, (0, []))
         if not any(name.strip() for name in header):
             raise ValueError(
                 f"FILE {self.file} must hold names in its first line, but that is empty."
@@ -170,41 +168,36 @@ class Csv(Arrow):
                 raise ValueError(f"column {name} must hold numbers, but line {line} {found}.")
 
     def _records(self) -> Generator[tuple[int, list[str]]]:
-        """Yield every record that is not blank, and its first line; for the header, its last.
-
-        A line must not be longer than a block.
-        """
+        """Yield every record that is not blank, and its first line; for the header, its last."""
+        before = csv.field_size_limit(LONGEST_LINE)
+        first, done = True, 0
         with self.path.open("rb") as file:
-            number, first = 0, True
-
-            def lines() -> Iterator[str]:
-                nonlocal number
-                while line := file.readline(LONGEST_LINE + 1):
-                    number += 1
-                    if len(line) > LONGEST_LINE:
-                        raise ValueError(
-                            f"FILE {self.file} must have lines of at most {LONGEST_LINE >> 20} MB, "
-                            f"but line {number} is longer."
-                        )
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
-
-            before = csv.field_size_limit(LONGEST_LINE)
+            reader = csv.reader(self._lines(file))
             try:
-                reader = csv.reader(lines())
-                while True:
-                    start = number + 1
-                    record = next(reader, None)
-                    if record is None:
-                        return
+                for record in reader:
                     if record:
-                        yield (number if first else start), record
+                        yield (reader.line_num if first else done + 1), record
                         first = False
+                    done = reader.line_num
             except csv.Error as error:
                 raise ValueError(
-                    f"FILE {self.file} cannot be read: line {number}: {sentence(error)}."
+                    f"FILE {self.file} cannot be read: line {reader.line_num}: {sentence(error)}."
                 ) from None
             finally:
                 csv.field_size_limit(before)
+
+    def _lines(self, file: IO[bytes]) -> Iterator[str]:
+        """Yield the lines of a file, none of which may be longer than a block."""
+        for number in itertools.count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            if len(line) > LONGEST_LINE:
+                raise ValueError(
+                    f"FILE {self.file} must have lines of at most {LONGEST_LINE >> 20} MB, "
+                    f"but line {number} is longer."
+                )
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
 
 
 def _is_number(text: str) -> bool:
