@@ -72,7 +72,8 @@ class _Chunk(NamedTuple):
         lowest: the lowest prediction.
         highest: the highest prediction.
         own: the prediction for the target.
-        rank: as in :class:`Rows`.
+        above: number of classes with a larger prediction than the target.
+        from_own_on: number of classes with at least the target's prediction, itself included.
         total: the sum of the values.
         squares: the sum of their squares.
     """
@@ -80,7 +81,8 @@ class _Chunk(NamedTuple):
     lowest: Tensor
     highest: Tensor
     own: Tensor
-    rank: Tensor
+    above: Tensor
+    from_own_on: Tensor
     total: Tensor
     squares: Tensor
 
@@ -139,27 +141,21 @@ def _measure_chunk(
     values = torch.empty_like(given, dtype=torch.float64).copy_(given)
     if from_logits:
         values.sub_(highest.double().unsqueeze(1)).exp_()
-    rank = squares = highest[:0]
+    above = from_own_on = squares = highest[:0]
     if with_scores:
-        rank, squares = _rank(given, own, target), _squares(values)
+        marks = torch.empty_like(given)  # comparing into floats and summing those is fast
+        above = torch.gt(given, own, out=marks).sum(1)
+        from_own_on = torch.ge(given, own, out=marks).sum(1)
+        squares = _squares(values)
     return values, _Chunk(
         lowest=given.amin(1),
         highest=highest,
         own=own.squeeze(1),
-        rank=rank,
+        above=above,
+        from_own_on=from_own_on,
         total=values.sum(1),
         squares=squares,
     )
-
-
-def _rank(given: Tensor, own: Tensor, target: Tensor) -> Tensor:
-    """Return how many classes rank above the target; of tied classes, the earlier ranks higher."""
-    marks = torch.empty_like(given)  # comparing into floats and summing those is fast
-    rank = torch.gt(given, own, out=marks).sum(1)
-    if bool((torch.ge(given, own, out=marks).sum(1) - rank > 1).any()):
-        earlier = torch.arange(given.shape[1], device=given.device) < target.unsqueeze(1)
-        rank += ((given == own) & earlier).sum(1)
-    return rank
 
 
 def _squares(values: Tensor) -> Tensor:
@@ -217,7 +213,7 @@ def _rows(
         target=batch.target[part],
         weight=batch.weight[part],
         confidence=confidence,
-        rank=block.rank,
+        rank=_rank(batch, part, block),
         own=own,
         nll=nll,
         brier=brier,
@@ -225,6 +221,18 @@ def _rows(
         likely=Likely(row, label, value.mul_(scale.index_select(0, row)).clamp_(0.0, 1.0)),
         like_probabilities=like_probabilities,
     )
+
+
+def _rank(batch: Batch, part: slice, block: _Chunk) -> Tensor:
+    """Return how many classes rank above the target; of tied classes, the earlier ranks higher."""
+    rank = block.above.clone()
+    tied_rows = (block.from_own_on - block.above > 1).nonzero().squeeze(1)
+    for tied in torch.split(tied_rows, batch.rows_per_chunk()):
+        target = batch.target[part][tied].unsqueeze(1)
+        given = batch.chunk(tied + part.start)
+        earlier = torch.arange(batch.num_classes, device=target.device) < target
+        rank[tied] += ((given == given.gather(1, target)) & earlier).sum(1)
+    return rank
 
 
 def check_declared_logits(like_probabilities: int, rows: int) -> None:
