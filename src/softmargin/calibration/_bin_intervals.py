@@ -34,7 +34,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.calibration.binning import ConfidenceCells, equal_mass_residuals, squared_error
+from softmargin.calibration.binning import (
+    ClassBins,
+    ConfidenceCells,
+    equal_mass_residuals,
+    squared_error,
+)
 from softmargin.calibration.intervals import Interval, Resampling, wilson_interval, within
 
 CLASS_DEPENDENCE = math.sqrt(2)
@@ -113,14 +118,7 @@ def _quantile(values: Tensor, share: float, spread: float = 1.0) -> float:
 def top_label_intervals(
     cells: Tensor, layout: ConfidenceCells, values: Mapping[str, float], resampling: Resampling
 ) -> dict[str, Interval]:
-    """Return the intervals of the top label's errors over bins.
-
-    Args:
-        cells: the histogram, of shape (4, cells, 2).
-        layout: which bin each cell belongs to.
-        values: the metrics by name.
-        resampling: how to bootstrap.
-    """
+    """Return the intervals of the top label's errors over bins, from the histogram of cells."""
     occupied = cells[1].sum(-1) > 0
     weight, confidence = cells[1][occupied], cells[3][occupied]
     own = confidence.sum(-1) / weight.sum(-1)
@@ -205,21 +203,10 @@ def _mce_interval(
 
 
 def class_intervals(
-    mass: Tensor,
-    probability: Tensor,
-    occurred: Tensor,
-    values: Mapping[str, float],
-    resampling: Resampling,
+    bins: ClassBins, values: Mapping[str, float], resampling: Resampling
 ) -> dict[str, Interval]:
-    """Return the intervals of the errors over the bins of every class.
-
-    Args:
-        mass: Σ w in the bins of each class, of shape (C, M).
-        probability: Σ w·p in them.
-        occurred: Σ w·y in them.
-        values: the metrics by name.
-        resampling: how to bootstrap.
-    """
+    """Return the intervals of the errors over the bins of every class."""
+    mass, probability, occurred = bins
     classes, samples, tail = len(mass), resampling.samples, resampling.tail
     mean = (probability / mass).nan_to_num(0.0)
     shares = torch.stack([(mass - occurred).clamp_min(0.0), occurred], -1)

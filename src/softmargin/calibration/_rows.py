@@ -37,54 +37,35 @@ class Likely(NamedTuple):
 class Rows(NamedTuple):
     """Up to :data:`BLOCK_ROWS` rows; vectors have shape (n,) unless noted otherwise.
 
-    Attributes:
-        target: the classes.
-        weight: the weights.
-        confidence: the largest probability.
-        rank: number of classes with a larger prediction than the target, or with the same and a
-            smaller index. The prediction is right if it is 0.
-        own: the target's probability.
-        nll: its negative logarithm.
-        brier: Σ_k (p_k - y_k)².
-        class_sums: Σ over rows of weight times probability, of shape (C,).
-        likely: all probabilities of at least the threshold.
-        like_probabilities: number of rows that are declared as logits but look like probabilities.
+    The rank is the number of classes with a larger prediction than the target, or with the same
+    and a smaller index: the prediction is right if it is 0.
     """
 
     target: Tensor
     weight: Tensor
-    confidence: Tensor
+    confidence: Tensor  # the largest probability
     rank: Tensor
-    own: Tensor
-    nll: Tensor
-    brier: Tensor
-    class_sums: Tensor
-    likely: Likely
-    like_probabilities: int
+    own: Tensor  # the target's probability
+    nll: Tensor  # its negative logarithm
+    brier: Tensor  # Σ_k (p_k - y_k)²
+    class_sums: Tensor  # Σ over rows of weight times probability, of shape (C,)
+    likely: Likely  # all probabilities of at least the threshold
+    like_probabilities: int  # rows that are declared as logits but look like probabilities
 
 
 class _Chunk(NamedTuple):
     """Raw numbers of some rows; vectors of shape (n,).
 
     "Values" are e^(z - max z) for logits, and the probabilities themselves otherwise.
-
-    Attributes:
-        lowest: the lowest prediction.
-        highest: the highest prediction.
-        own: the prediction for the target.
-        above: number of classes with a larger prediction than the target.
-        from_own_on: number of classes with at least the target's prediction, itself included.
-        total: the sum of the values.
-        squares: the sum of their squares.
     """
 
     lowest: Tensor
     highest: Tensor
-    own: Tensor
-    above: Tensor
-    from_own_on: Tensor
-    total: Tensor
-    squares: Tensor
+    own: Tensor  # the prediction for the target
+    above: Tensor  # number of classes with a larger prediction than the target
+    from_own_on: Tensor  # with at least the target's prediction, itself included
+    total: Tensor  # the sum of the values
+    squares: Tensor  # the sum of their squares
 
 
 def measure(
@@ -246,16 +227,10 @@ def check_declared_logits(like_probabilities: int, rows: int) -> None:
 
 
 def _check_values(batch: Batch, block: _Chunk, from_logits: bool, first: int) -> int:
-    """Raise if some rows are not what they are declared as, judging by a few numbers of each.
+    """Return how many rows are declared as logits but look like probabilities.
 
-    Args:
-        batch: what the rows belong to.
-        block: their numbers; ``lowest`` and ``highest`` are NaN if a value of the row is.
-        from_logits: what they are declared as.
-        first: the number of the first of them.
-
-    Returns:
-        The number of rows that are declared as logits but look like probabilities.
+    Raise an error if some cannot be what they are declared as, judging by a few numbers of each;
+    ``lowest`` and ``highest`` are NaN if a value of the row is.
     """
     lowest, highest = block.lowest, block.highest
     tolerance = sum_tolerance(batch.predictions.dtype)

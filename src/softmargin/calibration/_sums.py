@@ -12,11 +12,11 @@ from softmargin.calibration._bin_intervals import BRIER_LIMITS, class_intervals,
 from softmargin.calibration._rows import Rows
 from softmargin.calibration.binning import (
     BinStatistics,
+    ClassBins,
     ConfidenceCells,
     bin_edges,
     bin_index,
     equal_mass_residuals,
-    expected_error,
     histogram,
     kolmogorov_smirnov_error,
     mass_and_residual,
@@ -34,23 +34,6 @@ from softmargin.calibration.intervals import (
 from softmargin.calibration.result import CalibrationResult
 
 MEANS = ("nll", "brier", "mean_confidence", "overconfidence")
-
-
-class ClassBins(NamedTuple):
-    """Σ w, Σ w·p and Σ w·y in every bin of every class, each of shape (C, M)."""
-
-    mass: Tensor
-    probability: Tensor
-    occurred: Tensor
-
-    @property
-    def residual(self) -> Tensor:
-        """Return Σ w·(p - y)."""
-        return self.probability - self.occurred
-
-    def errors(self) -> Tensor:
-        """Return each class's own ECE."""
-        return expected_error(self.mass, self.residual)
 
 
 class Sums(NamedTuple):
@@ -167,7 +150,7 @@ def summarize(
         intervals = _mean_intervals(sums, values, resampling, num_classes)
         intervals |= top_label_intervals(sums.cells, layout, values, resampling)
         if len(classes.mass):
-            intervals |= class_intervals(*classes, values, resampling)
+            intervals |= class_intervals(classes, values, resampling)
     return CalibrationResult(
         samples=int(sums.totals[0]),
         top_k=top_k,

@@ -49,10 +49,6 @@ class TemperatureScaling(Calibrator):
     Attributes:
         temperature: T, a float64 buffer; may also be set by hand.
 
-    Shape:
-        - logits: (N, C), or (C,) in ``transform``.
-        - target: (N,).
-
     Example:
         >>> import torch
         >>> from softmargin.calibration.scaling import TemperatureScaling

@@ -53,10 +53,6 @@ class VectorScaling(Calibrator):
         scale: w, a float64 buffer of shape (C,).
         bias: b, a float64 buffer of shape (C,).
 
-    Shape:
-        - logits: (N, C), or (C,) in ``transform``.
-        - target: (N,).
-
     Example:
         >>> import torch
         >>> from softmargin.calibration.scaling import VectorScaling

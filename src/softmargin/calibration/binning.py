@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -145,6 +145,23 @@ def _debiased(mass: Tensor, residual: Tensor, accuracy: Tensor, counts: Tensor) 
     return terms.where(counts >= 2, 0.0).sum(-1) / mass.sum(-1)
 
 
+class ClassBins(NamedTuple):
+    """Σ w, Σ w·p and Σ w·y in every bin of every class, each of shape (C, M)."""
+
+    mass: Tensor
+    probability: Tensor
+    occurred: Tensor
+
+    @property
+    def residual(self) -> Tensor:
+        """Return Σ w·(p - y)."""
+        return self.probability - self.occurred
+
+    def errors(self) -> Tensor:
+        """Return each class's own ECE."""
+        return expected_error(self.mass, self.residual)
+
+
 def equal_mass_residuals(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
     """Return residual / n of bins of equal mass, from many small cells in order of confidence.
 
@@ -193,17 +210,10 @@ def bin_index(values: Tensor, edges: Tensor, closed: str) -> Tensor:
 def histogram(
     place: Tensor, cells: int, confidence: Tensor, correct: Tensor, weight: Tensor
 ) -> Tensor:
-    """Return what predictions add up to in each cell, the wrong and the right ones apart.
+    """Return counts, Σ w, Σ w² and Σ w·confidence of each cell, of shape (4, cells, 2).
 
-    Args:
-        place: the cell of each prediction.
-        cells: number of cells K.
-        confidence: of each prediction, in float64 as the next two.
-        correct: 1 where it was right, 0 where it was wrong.
-        weight: its weight w.
-
-    Returns:
-        Counts, Σ w, Σ w² and Σ w·confidence, of shape (4, K, 2).
+    Wrong predictions (``correct`` is 0) and right ones (1) are added up apart. ``place`` is the
+    cell of each prediction, w its weight.
     """
     table = weight.new_zeros(4, 2 * cells)
     place = place.mul(2).add_(correct.long())

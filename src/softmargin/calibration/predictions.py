@@ -106,23 +106,13 @@ def open_predictions(
 
 @dataclass(frozen=True)
 class _Match:
-    """Which columns of a file hold what, and whether the predictions are logits.
+    """Which columns of a file hold what, and how errors show them."""
 
-    Attributes:
-        predictions: indices of the predictions among the file's names, in the order of the classes.
-        labels: index of the labels.
-        from_logits: whether the predictions are logits.
-        first_number: the number at the end of the first column's name, 0 if there is none.
-        said: what says whether they are logits, for errors.
-        shown: the names of the predictions as errors show them.
-        label_shown: the name of the labels as errors show it.
-    """
-
-    predictions: list[int]
+    predictions: list[int]  # indices among the file's names, in the order of the classes
     labels: int
     from_logits: bool
-    first_number: int
-    said: str
+    first_number: int  # at the end of the first column's name, 0 if there is none
+    said: str  # what says whether they are logits
     shown: str
     label_shown: str
 

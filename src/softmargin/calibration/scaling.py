@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin.calibration._batch import Array, as_tensor, fit_batch, known_as_logits, worker
-from softmargin.calibration._calibrator import CalibrationWarning, Calibrator
+from softmargin.calibration._calibrator import FIT_ARGUMENTS, CalibrationWarning, Calibrator
 from softmargin.calibration._temperature import TemperatureScaling
 from softmargin.calibration._vector import VectorScaling
 from softmargin.functional._checks import check_flag
@@ -27,6 +28,18 @@ __all__ = [
     "cross_validated",
     "held_out_calibrators",
 ]
+
+
+ARGUMENTS = {
+    **FIT_ARGUMENTS,
+    "scaler": "makes a calibrator, such as the class ``TemperatureScaling`` itself.",
+    "folds": """number of folds, from 2 to the number of rows that count. Each holds its share of
+        every class, to within one row.""",
+    "seed": "seed of the random division into folds.",
+    "in_sample": """transform the rows that were fitted instead. The resulting metrics are too
+        good, especially with ``VectorScaling`` and few rows.""",
+    "ignore_index": "a target whose rows do not count in the fits; they are still transformed.",
+}
 
 
 class Fittable(Protocol):
@@ -70,6 +83,7 @@ class CrossValidated(Generic[A, S]):
     fold_calibrators: tuple[S, ...]
 
 
+@document_arguments(ARGUMENTS)
 def cross_validated(
     scaler: Callable[[], S],
     logits: A,
@@ -86,18 +100,6 @@ def cross_validated(
     A calibrator is fitted once per fold with the labels of that fold hidden, and transforms the
     fold. Metrics of the result are those of new data, except that each fit lacks 1/``folds`` of
     the rows. Apart from the result, the logits are not copied.
-
-    Args:
-        scaler: makes a calibrator, such as the class ``TemperatureScaling`` itself.
-        logits: of shape (N, C), a tensor or a NumPy array.
-        target: class indices of shape (N,).
-        folds: number of folds, from 2 to the number of rows that count. Each holds its share of
-            every class, to within one row.
-        seed: seed of the random division into folds.
-        in_sample: transform the rows that were fitted instead. The resulting metrics are too good,
-            especially with ``VectorScaling`` and few rows.
-        sample_weight: how much each row counts in the fits, of shape (N,).
-        ignore_index: a target whose rows do not count in the fits; they are still transformed.
 
     Example:
         >>> import torch
@@ -142,6 +144,7 @@ def cross_validated(
     return CrossValidated(answer, calibrator, in_sample, fold, tuple(fitted))
 
 
+@document_arguments(ARGUMENTS)
 def held_out_calibrators(
     scaler: Callable[[], S],
     logits: Array,
@@ -154,8 +157,7 @@ def held_out_calibrators(
 ) -> Iterator[tuple[Tensor, S]]:
     """Yield each fold's row numbers, in order, and a calibrator fitted without their labels.
 
-    Use it for data too large to hold twice: transform and score the rows piece by piece. The
-    arguments are those of :func:`cross_validated`.
+    Use it for data too large to hold twice: transform and score the rows piece by piece.
 
     Example:
         >>> import torch
