@@ -36,6 +36,8 @@ class Audit:
     """What :func:`audit` found.
 
     Attributes:
+        source: where the predictions came from.
+        num_classes: number of classes.
         given: the metrics of the predictions as they are.
         scaled: the metrics after scaling, by method; each row is scaled by a calibrator that was
             fitted without it.
@@ -45,6 +47,8 @@ class Audit:
         folds: number of folds.
     """
 
+    source: str
+    num_classes: int
     given: CalibrationResult
     scaled: dict[str, CalibrationResult]
     calibrators: dict[str, Calibrator]
@@ -97,7 +101,7 @@ def audit(
             calibrators[method] = METHODS[method]().fit(logits, target)
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
-    return Audit(given, scaled, calibrators, notes, folds)
+    return Audit(predictions.source, num_classes, given, scaled, calibrators, notes, folds)
 
 
 @contextmanager
