@@ -103,6 +103,7 @@ class Reader:
 
     names: list[str]
     rows = 0  # in total, for the progress
+    labels_apart = False  # whether the labels are in a second file
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         self.path, self.labels_path = path, labels_path
@@ -184,6 +185,8 @@ class Reader:
 
 class Npy(Reader):
     """Two ``.npy`` files; the predictions are mapped in place."""
+
+    labels_apart = True
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)

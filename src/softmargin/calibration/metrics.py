@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from softmargin._docs import document_arguments
-from softmargin.calibration._batch import Array, check_bins, check_whole, prediction_batch
+from softmargin.calibration._batch import Array, Batch, check_bins, check_whole, prediction_batch
 from softmargin.calibration._rows import Rows, check_declared_logits, measure
 from softmargin.calibration._sums import Sums
 from softmargin.calibration.accumulator import PREDICTION_ARGUMENTS, CalibrationMetrics
@@ -90,7 +90,7 @@ def top_label(predictions: Array, target: Array, *, from_logits: bool) -> TopLab
         >>> round(expected_calibration_error(confidence, correct), 4)
         0.2992
     """
-    blocks = list(_measured(predictions, target, from_logits))
+    blocks = list(_measured(prediction_batch(predictions, target, None, None), from_logits))
     return TopLabel(
         torch.cat([rows.confidence for rows in blocks]),
         torch.cat([rows.rank == 0 for rows in blocks]),
@@ -138,8 +138,8 @@ def top_k_accuracy(
         1.0
     """
     check_whole("k", k, 1)
-    blocks = _measured(predictions, target, None, sample_weight, ignore_index)
-    return _mean(lambda rows: (rows.rank < k).double(), blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: (rows.rank < k).double(), batch, None)
 
 
 @document_arguments(PREDICTION_ARGUMENTS)
@@ -165,8 +165,8 @@ def negative_log_likelihood(
         >>> negative_log_likelihood(logits, torch.tensor([1]), from_logits=True)
         200.0
     """
-    blocks = _measured(predictions, target, from_logits, sample_weight, ignore_index)
-    return _mean(lambda rows: rows.nll, blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: rows.nll, batch, from_logits)
 
 
 @document_arguments(PREDICTION_ARGUMENTS)
@@ -189,8 +189,8 @@ def brier_score(
         >>> round(brier_score(p, torch.tensor([0]), from_logits=False), 4)
         0.125
     """
-    blocks = _measured(predictions, target, from_logits, sample_weight, ignore_index)
-    return _mean(lambda rows: rows.brier, blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: rows.brier, batch, from_logits)
 
 
 @document_arguments(PREDICTION_ARGUMENTS, bins="number of bins.")
@@ -265,38 +265,20 @@ def classwise_calibration_error(
     """
     check_bins(bins, closed)
     layout = ConfidenceCells(bins, closed)
-    blocks = _measured(
-        predictions,
-        target,
-        from_logits,
-        sample_weight,
-        ignore_index,
-        threshold=layout.first_edge,
-        with_scores=False,
-    )
-    sums: Sums | None = None
-    for rows in blocks:
-        sums = sums or Sums.zeros(layout, len(rows.class_sums), rows.weight.device)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    sums = Sums.zeros(layout, batch.num_classes, batch.target.device)
+    for rows in _measured(batch, from_logits, threshold=layout.first_edge, with_scores=False):
         sums.count_classes(rows, layout)
-    assert sums is not None
     return float(sums.class_bins().errors().mean())
 
 
-def _measured(
-    predictions: Array,
-    target: Array,
-    from_logits: bool | None,
-    sample_weight: Array | None = None,
-    ignore_index: int | None = None,
-    **options: Any,
-) -> Iterator[Rows]:
+def _measured(batch: Batch, from_logits: bool | None, **options: Any) -> Iterator[Rows]:
     """Yield all rows that count; ``from_logits`` is None if only their order matters.
 
     Raise an error if there are none, or if logits look like probabilities.
     """
     if from_logits is not None:
         check_flag("from_logits", from_logits)
-    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
     if not len(batch):
         raise ValueError("predictions must hold at least one row that counts, but there is none.")
     like_probabilities = 0
@@ -307,10 +289,10 @@ def _measured(
         check_declared_logits(like_probabilities, len(batch))
 
 
-def _mean(value: Callable[[Rows], Tensor], blocks: Iterator[Rows]) -> float:
+def _mean(value: Callable[[Rows], Tensor], batch: Batch, from_logits: bool | None) -> float:
     """Return the weighted mean of a number of every row."""
     total = weight = 0.0
-    for rows in blocks:
+    for rows in _measured(batch, from_logits):
         total += float(value(rows) @ rows.weight)
         weight += float(rows.weight.sum())
     return total / weight

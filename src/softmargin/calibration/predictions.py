@@ -85,7 +85,7 @@ def open_predictions(
     ending = path.suffix.lower()
     if ending not in READERS:
         raise ValueError(f"FILE must end in {', '.join(READERS)}, but got {shown}.")
-    if (ending == ".npy") != (labels_path is not None):
+    if READERS[ending].labels_apart != (labels_path is not None):
         got = "none" if labels_path is None else quoted(str(labels_path))
         raise ValueError(
             "LABELS must name the .npy file of labels, and only for a FILE that ends in .npy, "
