@@ -222,6 +222,11 @@ def like_probabilities(values: Tensor, tolerance: float) -> Tensor:
     return (values.amin(1) >= 0) & ((sums - 1).abs() <= tolerance)
 
 
+def all_like_probabilities(values: Tensor, tolerance: float) -> bool:
+    """Whether all rows do; one negative number answers that quickly."""
+    return bool(values.min() >= 0) and bool(like_probabilities(values, tolerance).all())
+
+
 class WrongRow(NamedTuple):
     """A row that is not what it is declared as: its number, and what it should not hold."""
 
@@ -238,18 +243,18 @@ def find_wrong(parts: Iterable[Tensor], tolerance: float, largest: float | None)
         tolerance: how far the sum of a row of probabilities may be from 1.
         largest: the largest size of a logit; None for probabilities.
     """
+    low, high = -RANGE_TOLERANCE, 1 + RANGE_TOLERANCE
+    if largest is not None:
+        low, high = -largest, largest
     worst, seen = WrongRow(0, 1.0, is_sum=True), 0
     for part in parts:
-        values = part.double()
-        low, high = -RANGE_TOLERANCE, 1 + RANGE_TOLERANCE
-        if largest is not None:
-            low, high = -largest, largest
-        wrong = ~((values >= low) & (values <= high))  # or NaN
-        if bool(wrong.any()):
-            row, label = wrong.nonzero()[0].tolist()
+        lowest, highest = (each.item() for each in part.aminmax())
+        if not (low <= lowest and highest <= high):  # or NaN
+            values = part.double()
+            row, label = (~((values >= low) & (values <= high))).nonzero()[0].tolist()
             return WrongRow(seen + row, values[row, label].item(), is_sum=False)
         if largest is None:
-            sums = values.sum(1)
+            sums = part.sum(1, dtype=torch.float64)
             row = int((sums - 1).abs().argmax())
             if abs(sums[row].item() - 1) > abs(worst.value - 1):
                 worst = WrongRow(seen + row, sums[row].item(), is_sum=True)
@@ -370,7 +375,7 @@ def _check_not_probabilities(batch: Batch) -> None:
     if _known_as_logits.get():
         return
     tolerance = sum_tolerance(batch.predictions.dtype)
-    if all(bool(like_probabilities(c.logits, tolerance).all()) for c in batch.chunks()):
+    if all(all_like_probabilities(chunk.logits, tolerance) for chunk in batch.chunks()):
         raise ValueError(
             "logits must be logits, but every row holds numbers of at least 0 with a sum of 1, "
             "like probabilities; pass their logarithm instead, or, if they are logits all the "

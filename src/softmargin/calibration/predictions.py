@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from softmargin._text import printable
 from softmargin.calibration._batch import (
     LARGEST_LOGIT,
+    all_like_probabilities,
     find_wrong,
-    like_probabilities,
     sum_tolerance,
 )
 from softmargin.calibration._files import (
@@ -253,7 +253,7 @@ def _check_predictions(values: NDArray[Any], match: _Match, table: Reader) -> No
     wrong = find_wrong(parts, tolerance, LARGEST_LOGIT if match.from_logits else None)
     place = "" if wrong is None else table.place(wrong.row)
     if wrong is None:
-        if match.from_logits and all(bool(like_probabilities(p, tolerance).all()) for p in parts):
+        if match.from_logits and all(all_like_probabilities(each, tolerance) for each in parts):
             raise ValueError(
                 f"{match.said} that {name} holds logits, but every row holds numbers of at least "
                 "0 with a sum of 1, like probabilities: say --probabilities, or, if they are "
