@@ -264,7 +264,7 @@ def _run(options: argparse.Namespace) -> None:
             check_means(list(to_do.values()))
         check_data(cells, options.scale)
     check_out(options.out)
-    with writing_to(options.out):
+    with writing_to(options.out), _told_in_a_sentence():
         if (options.out / CELLS).exists() and not (options.out / CELLS).is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{CELLS} in it is a file")
         with progress() as show:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -30,7 +31,10 @@ from softmargin.papers.write import PAGE, read_results, write_index, write_resul
 A_MINUTE = 60.0
 LOOK_EVERY = 0.5  # seconds between two looks at how far cells are
 # a server that has imported PyTorch once can be copied for every cell, where that is safe
-CONTEXT = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+if sys.platform == "linux":
+    CONTEXT = multiprocessing.get_context("forkserver")
+else:
+    CONTEXT = multiprocessing.get_context("spawn")
 Scoped = Sequence[tuple[Experiment, Scope]]
 Show = Callable[[float, float, str], None]
 """Told how much is done, of how much, in estimated seconds, and what is being run."""
@@ -120,7 +124,7 @@ def run_cells(
         return tally
     for cell in waiting:
         tally.note(cell, 0.0)
-        store.run(cell, lambda share, cell=cell: tally.note(cell, share))
+        store.run(cell, partial(tally.note, cell))
         tally.end(cell)
     return tally
 
