@@ -66,6 +66,11 @@ class Layout:
     details: Sequence[Sequence[str]]
     methods: str
 
+    @property
+    def has_paper(self) -> bool:
+        """Whether some number of the paper's stands in it."""
+        return any(each.paper for row in self.rows.values() for each in row)
+
 
 def layout(table: ResultTable, seeds: int) -> Layout:
     """Lay a table out.

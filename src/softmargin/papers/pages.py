@@ -1,8 +1,11 @@
-"""The Markdown pages of results: one for each experiment, one over all, and one of the claims."""
+"""The Markdown pages of results: one for each experiment, one over all, and one of the claims.
+
+What they look like stands in ``templates/*.md.j2``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from softmargin._papers import PAPERS
@@ -31,13 +34,6 @@ DISTINCT = (
     "Results with the same verdict that rest on the same trained networks are one piece of "
     "evidence, and count as one distinct training."
 )
-CLAIMS_LEAD = (
-    "What each table or figure of the papers is there to show, and what was found when it was "
-    "reproduced. The [results](../results/README.md) explain the verdicts; every page there has "
-    "the numbers, their spread, and where its recipe differs from the paper's. At desk scale small "
-    "networks stand in for the convolutional ones, so a verdict is about the direction of an "
-    "effect; MNIST, Iris and the UCI tables are at the papers' full size."
-)
 
 
 def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
@@ -47,45 +43,23 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
         meta: what :func:`softmargin.papers.write.read_result` returns beside the outcome.
         outcome: what was concluded.
     """
-    verdict = outcome.verdict
-    parts = [
-        f"# {meta['id']}: {meta['title']}",
-        source(meta),
-        f"**{whose(meta)} claim.** {meta['claim']}",
-        f"**Verdict: {verdict.word}.** {verdict.remark}".strip(),
-    ]
-    for title, texts in verdict.groups.items():
-        parts += [f"{capital(title)}:", bullets(f"{capital(text)}." for text in texts)]
-    if outcome.notes:
-        parts += ["Notes:", bullets(outcome.notes)]
-    if outcome.tables:
-        parts.append("## Numbers")
-        tables = [layout(each, len(meta["seeds"])) for each in outcome.tables]
-        parts += [part for table in tables for part in _table_parts(table)]
-    if outcome.charts:
-        parts.append("## Figures")
-        for chart in outcome.charts:
-            words = f"{chart.title}. {chart.note}".strip().replace("[", "(").replace("]", ")")
-            parts.append(f"![{words}]({chart.name}.svg)")
-    rows = list(setup_of(meta, outcome).items())
-    parts += ["## Setup", markdown_table(["", ""], rows), "## Run it again"]
-    versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
-    facts = "".join(f" {key}: {value}." for key, value in meta["facts"].items())
-    parts += [
-        f"```sh\n{meta['command']}\n```",
-        f"Made with {versions}.{facts} Every number and the configuration of every cell are "
-        "in [numbers.json](numbers.json).",
-    ]
-    return "\n\n".join(parts) + "\n"
+    return _render(
+        "result.md.j2",
+        meta=meta,
+        outcome=outcome,
+        tables=[layout(each, len(meta["seeds"])) for each in outcome.tables],
+        setup=setup_of(meta, outcome),
+        source=source,
+        whose=whose,
+        pivot=_pivot,
+        details=DETAILS,
+        most_columns=MOST_COLUMNS,
+        longest_open=LONGEST_OPEN,
+    )
 
 
 def index_page(results: Results) -> str:
     """Return the page over all results."""
-    lead = (
-        "Tables and figures of the papers, reproduced by `softmargin reproduce`. Each page has the "
-        "paper's values beside ours, the setup and the command; `numbers.json` beside it has "
-        "every number."
-    )
     shared = same_networks(results)
     rows = [
         [
@@ -99,24 +73,44 @@ def index_page(results: Results) -> str:
         ]
         for meta, outcome in results
     ]
-    headings = ["id", "where", "what", "scale", "seeds", "verdict", "same networks as"]
-    parts = ["# Results", lead, markdown_table(headings, rows, "llllrll")]
-    if results:
-        parts.append(f"{count_verdicts(results)} {DISTINCT}")
-    parts.append(bullets(f"**{word}**: {meaning}" for word, meaning in VERDICTS.items()))
-    return "\n\n".join(parts) + "\n"
+    return _render("index.md.j2", results=results, rows=rows, verdicts=VERDICTS)
 
 
 def claims_page(results: Results) -> str:
     """Return the page of all claims and what became of them."""
     groups = [group for groups in evidence(results).values() for group in groups]
-    parts = ["# Claims and verdicts", CLAIMS_LEAD, f"{count_verdicts(results)} {DISTINCT}"]
-    for paper, facts in PAPERS.items():
-        rows = [_claim_row(*each, groups) for each in results if each[0]["paper"] == paper]
-        if rows:
-            headings = ["id", "claim", "run at", "verdict", "findings"]
-            parts += [f"## {capital(facts.subject)}", markdown_table(headings, rows)]
-    return "\n\n".join(parts) + "\n"
+    by_paper: dict[str, list[list[str]]] = {}
+    for meta, outcome in results:
+        by_paper.setdefault(meta["paper"], []).append(_claim_row(meta, outcome, groups))
+    return _render("claims.md.j2", results=results, by_paper=by_paper, papers=PAPERS)
+
+
+def _render(template: str, **context: Any) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    shared = {"markdown_table": markdown_table, "capital": capital, "distinct": DISTINCT}
+    found = environment.get_template(template)
+    return found.render(**shared, count_verdicts=count_verdicts, **context)
+
+
+def _pivot(table: Layout, shown: str) -> str:
+    """Return numbers by row and column: ``"ours"``, those of the ``"paper"``, or ``"both"``."""
+
+    def text(each: Shown) -> str:
+        if shown == "paper":
+            return each.paper or NOTHING
+        ours = f"{each.ours} {each.mark}".strip()
+        return f"{ours} (paper {each.paper})" if shown == "both" and each.paper else ours
+
+    rows = [[name, *map(text, row)] for name, row in table.rows.items()]
+    return markdown_table(table.headings, rows, "l".ljust(len(table.headings), "r"))
 
 
 def _claim_row(
@@ -207,41 +201,3 @@ def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
 def capital(text: str) -> str:
     """Return a text with a capital first letter, unless that is a symbol such as β."""
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
-
-
-def _table_parts(table: Layout) -> list[str]:
-    """Return a table as Markdown: ours by row and column, the paper's beside, and intervals."""
-    parts = [f"### {table.title}"]
-    has_paper = any(each.paper for row in table.rows.values() for each in row)
-    if has_paper and len(table.headings) > MOST_COLUMNS:
-        parts += ["Ours:", _pivot(table, _ours)]
-        parts += ["The paper's:", _pivot(table, lambda each: each.paper or NOTHING)]
-    else:
-        parts.append(_pivot(table, _ours_and_paper))
-    parts.append(table.caption)
-    if table.details:
-        more = markdown_table(DETAILS, table.details, "llrrrrrrr") + "\n\n" + table.methods
-        if len(table.details) > LONGEST_OPEN:
-            more = (
-                f"<details>\n<summary>Intervals and differences</summary>\n\n{more}\n\n</details>"
-            )
-        parts.append(more)
-    return [part for part in parts if part]
-
-
-def _pivot(table: Layout, show: Callable[[Shown], str]) -> str:
-    rows = [[name, *map(show, row)] for name, row in table.rows.items()]
-    return markdown_table(table.headings, rows, "l".ljust(len(table.headings), "r"))
-
-
-def _ours(each: Shown) -> str:
-    return f"{each.ours} {each.mark}".strip()
-
-
-def _ours_and_paper(each: Shown) -> str:
-    return f"{_ours(each)} (paper {each.paper})" if each.paper else _ours(each)
-
-
-def bullets(lines: Iterable[str]) -> str:
-    """Return lines as a list."""
-    return "\n".join(f"- {line}" for line in lines)
