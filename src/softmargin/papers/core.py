@@ -141,9 +141,7 @@ WORK = {
 
 def find_work(name: str) -> Work:
     """Return the function of that name, or of a path such as ``"package.module:function"``."""
-    module, _, function = WORK.get(name, name).partition(":")
-    work: Work = getattr(import_module(module), function)
-    return work
+    return _imported(WORK.get(name, name))
 
 
 def deferred(path: str) -> Callable[..., Any]:
@@ -151,8 +149,13 @@ def deferred(path: str) -> Callable[..., Any]:
 
     So the list of experiments needs nothing of what they compute with.
     """
+    return lambda *args: _imported(path)(*args)
+
+
+def _imported(path: str) -> Callable[..., Any]:
     module, _, function = path.partition(":")
-    return lambda *args: getattr(import_module(module), function)(*args)
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:

@@ -313,7 +313,7 @@ def _models(config: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _options(config: Mapping[str, Any]) -> list[str]:
-    options = {name: config[name] for name in ("widths",) if name in config}
+    options = {"widths": config["widths"]} if "widths" in config else {}
     options |= config.get("model_options", {})
     return [
         f"{name} {'-'.join(map(str, value)) if isinstance(value, list) else value}"

@@ -137,7 +137,7 @@ class CellStore:
         if not path.exists():
             raise DamagedFileError(path, "it is missing", remedy)
         content = path.read_bytes()
-        if expected is not ... and hashlib.sha256(content).hexdigest() != expected:
+        if expected is not ... and checksum(content) != expected:
             raise DamagedFileError(path, "it does not match its checksum", remedy)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
@@ -153,9 +153,14 @@ def _keep(folder: Path, result: Result, seconds: float) -> None:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
         write_file(folder / ARRAYS, buffer.getvalue())
-        content["arrays"] = hashlib.sha256(buffer.getvalue()).hexdigest()
+        content["arrays"] = checksum(buffer.getvalue())
     write_json(folder / RESULT, {**content, "seconds": round(seconds, 2)})
     _tidy(folder)
+
+
+def checksum(content: bytes) -> str:
+    """Return the checksum of a file."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def _tidy(folder: Path) -> None:

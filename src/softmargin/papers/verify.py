@@ -13,26 +13,24 @@ p-value from the interval. Holm's correction is over all comparisons of a table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from softmargin._files import DamagedFileError
 from softmargin.papers import core
 from softmargin.papers.core import Cell, Experiment, Result, Scope
-from softmargin.papers.outcome import Entry, Outcome, ResultTable
+from softmargin.papers.outcome import Entry, Outcome, plain
 from softmargin.papers.pages import index_page, result_page
 from softmargin.papers.rescoring import EXACT, is_within, score_again
 from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, t_quantile, t_test_p
-from softmargin.papers.store import CellStore
+from softmargin.papers.store import CellStore, checksum
 from softmargin.papers.write import (
     NUMBERS,
     PAGE,
-    checksum,
     read_numbers,
     read_result,
     read_results,
@@ -205,57 +203,37 @@ def is_close(a: float, b: float, to: float = EXACT) -> bool:
 
 
 def number_differences(outcome: Outcome) -> Iterator[str]:
-    """Yield what does not follow from the values of the tables: a line for each entry."""
+    """Yield which comparisons do not follow from the values of the tables."""
     for table in outcome.tables:
         by_place = {(each.row, each.column): each for each in table.entries}
+        again = []
         for entry in table.entries:
-            if entry.comparison is None:
-                continue
             base = None if entry.baseline is None else by_place.get(entry.baseline)
-            if base is None:
-                found = f"its baseline {entry.baseline} is not an entry of the table"
-            else:
-                found = _comparison_difference(entry, entry.comparison, base)
-            if found:
-                yield f"{_place(table, entry)}: {found}"
-        yield from _adjusted_differences(table)
+            again.append(replace(entry, comparison=_compared_again(entry, base)))
+        tested = [each.comparison if each.adjusted is not None else None for each in again]
+        adjusted = holm([math.nan if each is None else each.p for each in tested]).tolist()
+        again = [
+            each if each.adjusted is None else replace(each, adjusted=own)
+            for each, own in zip(again, adjusted, strict=True)
+        ]
+        fresh = replace(table, entries=again)
+        yield from differences([plain(asdict(table))], [plain(asdict(fresh))])
 
 
-def _comparison_difference(entry: Entry, stored: Comparison, base: Entry) -> str:
-    """Return in what a comparison is not that of an entry with its baseline, or nothing."""
+def _compared_again(entry: Entry, base: Entry | None) -> Comparison | None:
+    """Compare an entry with its baseline as it was compared, as far as the table can tell."""
+    stored = entry.comparison
+    if stored is None or base is None:
+        return None
     if stored.method.startswith("paired bootstrap"):
-        fresh, to = paired_bootstrap(entry.values, base.values, seed=0), EXACT
-    else:
-        fresh, to = _from_interval(stored, entry.mean - base.mean), FOUR_DECIMALS
-    for name in ("difference", "low", "high", "p", "n"):
-        ours, theirs = getattr(stored, name), getattr(fresh, name)
-        if not is_close(ours, theirs, to if name == "difference" else EXACT):
-            against = f"{base.row!r}, {base.column!r}"
-            return f"{name} is written as {ours:.8g}, but against {against} it is {theirs:.8g}"
-    return ""
-
-
-def _from_interval(stored: Comparison, difference: float) -> Comparison:
-    """Return a corrected t-test as its own interval and the means of its runs give it."""
-    half, p = (stored.high - stored.low) / 2, float(stored.difference == 0)
+        return paired_bootstrap(entry.values, base.values, seed=0)
+    difference = entry.mean - base.mean
+    if is_close(stored.difference, difference, FOUR_DECIMALS):
+        difference = stored.difference
+    half, p = (stored.high - stored.low) / 2, float(difference == 0)
     if half > 0:
-        p = t_test_p(stored.difference, half / t_quantile(stored.n), stored.n)
-    low, high = stored.difference - half, stored.difference + half
-    return Comparison(difference, low, high, p, stored.n, stored.method)
-
-
-def _adjusted_differences(table: ResultTable) -> Iterator[str]:
-    tested = [each for each in table.entries if each.adjusted is not None and each.comparison]
-    p = np.array([each.comparison.p for each in tested if each.comparison])
-    if not ((p >= 0) & (p <= 1)).all():
-        yield f"table {table.title!r}: a p-value is not from 0 to 1"
-        return
-    for entry, fresh in zip(tested, holm(p), strict=True):
-        if entry.adjusted is not None and not is_close(entry.adjusted, float(fresh)):
-            yield (
-                f"{_place(table, entry)}: p after Holm's correction is written as "
-                f"{entry.adjusted:.8g}, but it is {fresh:.8g}"
-            )
+        p = t_test_p(difference, half / t_quantile(stored.n), stored.n)
+    return Comparison(difference, difference - half, difference + half, p, stored.n, stored.method)
 
 
 def _figure_differences(
@@ -304,10 +282,6 @@ def _place_in_table(ours: str, theirs: str, columns: Sequence[str]) -> str:
 def _cells(line: str) -> list[str]:
     hidden = line.replace("\\|", "\0")
     return [cell.strip().replace("\0", "|") for cell in hidden.strip().strip("|").split("|")]
-
-
-def _place(table: ResultTable, entry: Entry) -> str:
-    return f"table {table.title!r}{_entry_place(entry.row, entry.column)}"
 
 
 def _entry_place(row: str, column: str) -> str:

@@ -7,7 +7,6 @@ has its own checksum and those of the figures: what was changed afterwards is re
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import re
@@ -24,7 +23,7 @@ from softmargin.charts.vega import svg
 from softmargin.papers.core import Cell, Experiment, Scope, experiments
 from softmargin.papers.outcome import Outcome, plain
 from softmargin.papers.pages import claims_page, index_page, result_page
-from softmargin.papers.store import read_format
+from softmargin.papers.store import checksum, read_format
 
 FORMAT = 2
 NUMBERS, PAGE = "numbers.json", "README.md"
@@ -157,11 +156,6 @@ def write_pages(results: Path, claims: Path | None = None) -> int:
     if claims is not None:
         write_file(claims, claims_page(found))
     return len(found)
-
-
-def checksum(content: bytes) -> str:
-    """Return the checksum of a file."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def dumps(value: Any) -> str:
