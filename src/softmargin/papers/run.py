@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
@@ -134,18 +135,17 @@ def _run_side_by_side(waiting: list[Cell], tally: Tally, jobs: int) -> None:
     # the other processes have their cores: threads that fight are slower than one
     threads = max(1, torch.get_num_threads() // jobs)
     CONTEXT.set_forkserver_preload([__name__])
-    running: list[tuple[multiprocessing.process.BaseProcess, Cell]] = []
+    running: list[tuple[BaseProcess, Cell]] = []
     died: set[str] = set()
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 cell = waiting.pop(0)
-                process = CONTEXT.Process(
-                    target=_run_alone, args=(tally.store.root, cell, threads), daemon=True
-                )
-                running.append((process, cell))
+                given = (tally.store.root, cell, threads)
+                started = CONTEXT.Process(target=_run_alone, args=given, daemon=True)
+                running.append((started, cell))
                 with _interrupts_held_back():
-                    process.start()
+                    started.start()
             wait([process.sentinel for process, _ in running], LOOK_EVERY)
             for process, cell in list(running):
                 if process.is_alive():
