@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -102,6 +103,21 @@ def test_processes_that_cannot_start_fail_their_cells(
     tally = run_cells([cell("a"), cell("b")], CellStore(tmp_path), jobs=2)
     assert {why for _, why in tally.failed} == {"its process died twice"}
     assert not list(tmp_path.rglob("*.pids")), "no cell was tried"
+
+
+def no_space(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_full_disk_ends_the_run(tmp_path: Path, jobs: int) -> None:
+    store = CellStore(tmp_path)
+    some = [Cell("test_workers:no_space", {"seed": seed}, f"seed {seed}") for seed in range(5)]
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_cells(some, store, jobs)
+    assert caught.value.errno == errno.ENOSPC
+    assert not any(store.is_finished(each) or store.error(each) for each in some)
 
 
 SCRIPT = """
