@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -140,14 +139,8 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        values = {
-            "verdict": dataclasses.asdict(self.verdict),
-            "tables": [dataclasses.asdict(table) for table in self.tables],
-            "charts": [chart.as_dict() for chart in self.charts],
-            "notes": self.notes,
-            "setup": self.setup,
-        }
-        found: dict[str, Any] = plain(values)
+        charts = [chart.as_dict() for chart in self.charts]
+        found: dict[str, Any] = plain({**asdict(self), "charts": charts})
         return found
 
     @classmethod

@@ -28,6 +28,7 @@ from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
 from softmargin.papers.store import FULL, CellStore
 from softmargin.papers.write import PAGE, read_results, write_index, write_result
+from softmargin.training.folder import RunFolder
 
 A_MINUTE = 60.0
 LOOK_EVERY = 0.5  # seconds between two looks at how far cells are
@@ -227,12 +228,13 @@ def conclude(
         outcome, folder = experiment.conclude(scope, finished), out / experiment.id
         seconds = sum(result.seconds for _, result in finished)
         with store.locked():
-            _tidy(folder)
+            RunFolder(folder).clean()
             write_result(experiment, scope, outcome, folder, {"seconds": f"{seconds:.0f}"})
         if tell is not None:
             tell(experiment.id, outcome, folder)
     with store.locked():
-        _tidy(out, PAGE)
+        for left in out.glob(f".{PAGE}.*{UNFINISHED}"):  # by killed writers
+            left.unlink(missing_ok=True)
         write_index(out)
     return missing
 
@@ -258,9 +260,3 @@ def check_replaced(out: Path, wanted: Scoped) -> None:
                 f"with {seeds} seeds, which --scale {scope.scale} with {len(scope.seeds)} seeds "
                 "would replace: name another folder, or add --replace-larger."
             )
-
-
-def _tidy(folder: Path, name: str = "*") -> None:
-    """Remove what killed writers of a file have left; nobody else may be writing it."""
-    for path in folder.glob(f".{name}.*{UNFINISHED}"):
-        path.unlink(missing_ok=True)
