@@ -81,7 +81,7 @@ def run_on_ray(
         ConnectionError: where no cluster answers there.
     """
     tally = begin(cells, store, show)
-    waiting = tally.waiting
+    waiting = list(tally.waiting)
     if not waiting:
         return tally
     threads = torch.get_num_threads()

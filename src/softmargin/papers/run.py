@@ -52,14 +52,16 @@ class Tally:
 
     Attributes:
         store: where their results go.
-        show: told how far they are.
         cells: all of them, once each.
-        shares: how far each that was not finished before is, from 0 to 1, by key.
+        waiting: those to run, the longest first, so that short ones fill the end.
+        show: told how far they are.
+        shares: how far each that has begun is, from 0 to 1, by key.
         failed: cells that failed, and why.
     """
 
     store: CellStore
     cells: Sequence[Cell]
+    waiting: Sequence[Cell]
     show: Show
     shares: dict[str, float] = field(default_factory=dict)
     failed: list[tuple[Cell, str]] = field(default_factory=list)
@@ -67,21 +69,14 @@ class Tally:
     @property
     def skipped(self) -> int:
         """How many were finished before."""
-        return len(self.cells) - len(self.shares)
-
-    @property
-    def waiting(self) -> list[Cell]:
-        """Those to run, the longest first, so that short ones fill the end."""
-        unfinished = [cell for cell in self.cells if cell.key in self.shares]
-        return sorted(unfinished, key=lambda cell: -cell.seconds)
+        return len(self.cells) - len(self.waiting)
 
     def note(self, cell: Cell, share: float) -> None:
         """Note how far a cell is that is being run, and show how far all are."""
-        self.shares[cell.key] = max(share, 1e-6)
-        known = [(c, self.shares[c.key]) for c in self.cells if c.key in self.shares]
-        active = [each.label for each, own in known if 0 < own < 1]
-        done = sum(each.seconds * own for each, own in known)
-        total = sum(each.seconds for each, _ in known)
+        self.shares[cell.key] = share
+        active = [each.label for each in self.waiting if self.shares.get(each.key, 1.0) < 1]
+        done = sum(each.seconds * self.shares.get(each.key, 0.0) for each in self.waiting)
+        total = sum(each.seconds for each in self.waiting)
         self.show(done, total, ", ".join(active[:2]) or "working")
 
     def end(self, cell: Cell) -> None:
@@ -92,15 +87,16 @@ class Tally:
         self.note(cell, 1.0)
 
 
-def begin(cells: Sequence[Cell], store: CellStore, show: Show = quiet) -> Tally:
-    """Return the tally of cells, those to run at 0; of the others remove what is left over."""
-    tally = Tally(store, list({cell.key: cell for cell in cells}.values()), show)
-    for cell in tally.cells:
+def begin(cells: Sequence[Cell], store: CellStore, show: Show) -> Tally:
+    """Return the tally of cells; of those that are finished remove what is left over."""
+    unique = list({cell.key: cell for cell in cells}.values())
+    waiting = []
+    for cell in unique:
         if store.is_finished(cell):
             store.tidy(cell)
         else:
-            tally.shares[cell.key] = 0.0
-    return tally
+            waiting.append(cell)
+    return Tally(store, unique, sorted(waiting, key=lambda cell: -cell.seconds), show)
 
 
 def run_cells(
@@ -117,26 +113,25 @@ def run_cells(
         show: told how far the cells are.
     """
     tally = begin(cells, store, show)
-    waiting = tally.waiting
     if jobs is None:
-        much = sum(cell.seconds for cell in waiting) > A_MINUTE
+        much = sum(cell.seconds for cell in tally.waiting) > A_MINUTE
         jobs = torch.get_num_threads() if much else 1
-    if jobs > 1 and len(waiting) > 1:
-        _run_side_by_side(waiting, tally, jobs)
+    if jobs > 1 and len(tally.waiting) > 1:
+        _run_side_by_side(tally, jobs)
         return tally
-    for cell in waiting:
+    for cell in tally.waiting:
         tally.note(cell, 0.0)
         store.run(cell, partial(tally.note, cell))
         tally.end(cell)
     return tally
 
 
-def _run_side_by_side(waiting: list[Cell], tally: Tally, jobs: int) -> None:
+def _run_side_by_side(tally: Tally, jobs: int) -> None:
     """Run cells in a process each; a cell whose process dies is tried once more."""
     # the other processes have their cores: threads that fight are slower than one
     threads = max(1, torch.get_num_threads() // jobs)
     CONTEXT.set_forkserver_preload([__name__])
-    running: list[tuple[BaseProcess, Cell]] = []
+    waiting, running = list(tally.waiting), list[tuple[BaseProcess, Cell]]()
     died: set[str] = set()
     try:
         while waiting or running:
