@@ -220,13 +220,11 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _print_plans(title: str, plans: Sequence[CellPlan]) -> None:
-    from softmargin.papers.plan import is_for_gpu
-
     print(f"{title}: {_size(plans)}")
     rows = [["  cell", "trains", "parameters", "steps", "about"]]
     for each in plans:
         parameters = "-" if each.parameters is None else f"{each.parameters:,}"
-        time = f"{duration(each.cell.seconds)}{' of a GPU' if is_for_gpu(each.cell) else ''}"
+        time = f"{duration(each.cell.seconds)}{' of a GPU' if each.gpu else ''}"
         rows.append([f"  {each.cell.label}", each.what, parameters, f"{each.steps:,}", time])
     if all(each.parameters is None for each in plans):
         rows = [[*row[:2], *row[3:]] for row in rows]
@@ -235,10 +233,8 @@ def _print_plans(title: str, plans: Sequence[CellPlan]) -> None:
 
 def _size(plans: Sequence[CellPlan]) -> str:
     """Return how many cells and steps there are, and how long they take, in words."""
-    from softmargin.papers.plan import is_for_gpu
-
-    on_gpu = [each.cell.seconds for each in plans if is_for_gpu(each.cell)]
-    others = [each.cell.seconds for each in plans if not is_for_gpu(each.cell)]
+    on_gpu = [each.cell.seconds for each in plans if each.gpu]
+    others = [each.cell.seconds for each in plans if not each.gpu]
     parts = [f"{len(plans):,} cell{'s' if len(plans) > 1 else ''}"]
     parts.append(f"{sum(each.steps * each.models for each in plans):,} steps of single networks")
     if others:

@@ -73,6 +73,11 @@ class CellPlan:
     parameters: int | None = None
     losses: tuple[float, ...] = ()
 
+    @property
+    def gpu(self) -> bool:
+        """Whether its time is that of a GPU."""
+        return is_for_gpu(self.cell)
+
 
 def with_scope(
     wanted: Sequence[Experiment], scale: str, seeds: int | None = None

@@ -220,7 +220,11 @@ def conclude(
             missing[experiment.id] = lacking, len(cells)
             continue
         finished = [(cell, store.result(cell)) for cell in cells]
-        outcome, folder = experiment.conclude(scope, finished), out / experiment.id
+        try:
+            outcome = experiment.conclude(scope, finished)
+        except ValueError as error:  # no mistake of the user's, to whom others are told
+            raise RuntimeError(f"{experiment.id} could not be concluded") from error
+        folder = out / experiment.id
         seconds = sum(result.seconds for _, result in finished)
         with store.locked():
             RunFolder(folder).clean()
