@@ -55,7 +55,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
             subs[action].add_argument(name, help=text, **options)
 
     usual = "(default: %(default)s)"
-    add("plan run", "ids", "such as gd-tab1, or all", metavar="ID", nargs="+", type=_id)
+    add("plan run", "ids", "such as gd-tab1, or all", metavar="ID", nargs="+")
     add("verify", "ids", "such as gd-tab1 (default: all)", metavar="ID", nargs="*")
     add("plan run", "--seeds", "how many seeds, instead of the usual", type=count, metavar="N")
     only = 'only cells with these values, such as "beta=0.1,model=resnet18"'
@@ -85,16 +85,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("pages", "--claims", claims, type=file, metavar="FILE")
 
 
-def _id(text: str) -> str:
-    """Read the id of an experiment."""
-    from softmargin.papers.ids import check_id
-
-    try:
-        return check_id(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def only_pairs(text: str) -> dict[str, list[str]]:
     """Read pairs of key and value; a key that comes twice may have either value.
 
@@ -114,8 +104,14 @@ def only_pairs(text: str) -> dict[str, list[str]]:
 
 
 def run(options: argparse.Namespace) -> int | None:
-    """Run one action."""
-    if options.action in ("report", "verify", "pages"):
+    """Run one action; what is typed wrong is answered before anything slow is imported."""
+    if options.action in ("plan", "run"):
+        from softmargin.papers.ids import check_id
+
+        with _told_in_a_sentence():
+            for name in options.ids:
+                check_id(name)
+    elif options.action in ("report", "verify", "pages"):
         _check_results(options)
     require_lab()
     if options.action in ("run", "status") and options.out is None:

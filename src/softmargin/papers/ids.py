@@ -22,13 +22,12 @@ def ids() -> list[str]:
     return sorted(found, key=lambda name: in_order(name.partition("-")[0].upper(), name))
 
 
-def check_id(name: str) -> str:
-    """Return an id, or ``"all"``, as it is; raise with the nearest ones where it is neither."""
+def check_id(name: str) -> None:
+    """Raise with the nearest ids where a name is none, nor ``"all"``."""
     known = ids()
     if name != ALL and name not in known:
         close = nearest(name, known, cutoff=0.4) or known[:3]
         raise ValueError(
-            f"must be one that softmargin reproduce list shows, such as {', '.join(close)}, "
-            f"but got {name!r}."
+            "argument ID: must be one that softmargin reproduce list shows, such as "
+            f"{', '.join(close)}, but got {name!r}."
         )
-    return name
