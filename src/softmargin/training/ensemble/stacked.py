@@ -1,6 +1,6 @@
 """Heads, losses and center loss of many models, written out where that pays.
 
-Any head or loss can be trained together, by :mod:`softmargin.training.ensemble.vectorize`. Those
+Any head or loss can be trained together, by :mod:`softmargin.training.ensemble.stack`. Those
 here are at least 1.5 times as fast for 100 models, by ``python -m benchmarks.stacked``, and a test
 compares each with the public module; center loss cannot move its centers under vmap. There is one
 more dimension in front, the models: features (K, B, D), logits (K, B, C), parameters (K, ...),
@@ -18,24 +18,25 @@ from torch import Tensor
 
 from softmargin import heads, losses
 from softmargin._settings import ModuleWithSettings
+from softmargin.center import CenterLoss
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angle_of_cosine
 from softmargin.functional.divergences import divergence_of
 from softmargin.functional.lengths import unit
 from softmargin.functional.margins import apply_temperature, log_odds_of, soft_maximum_of, softplus
 from softmargin.heads.simplex import orthonormal
-from softmargin.training.ensemble.vectorize import Tensors
 
+Tensors = dict[str, Tensor]
 CLASSES = 2  # the dimension of the classes
 
 
 def has_stacked(module: Any) -> bool:
-    """Whether there is a stacked version of a head or loss with these options."""
+    """Whether there is a stacked version of a head, loss or center loss with these options."""
     if type(module) in LOSSES:
         shared = module.weight, module.reduction, module.label_smoothing, module.ignore_index < 0
         if shared != (None, "mean", 0.0, True) or getattr(module, "compensate", False):
             return False
-    elif type(module) not in HEADS:
+    elif type(module) not in (*HEADS, CenterLoss):
         return False
     return all(_is_one_number(module, name) for name in module.settings)
 
