@@ -216,9 +216,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     with mistakes(options):
         path = RunFolder(options.run).check_predictions()
-        with open_predictions(path) as stored:
-            metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
-            metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
+        stored = open_predictions(path)
+        metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
+        metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
         result = {each.name: each.value for each in metrics.compute().estimates()}
     print(json.dumps(result)) if options.json else print_result(result)
 
