@@ -53,7 +53,7 @@ def test_scores_are_those_of_classifiers_trained_one_by_one(noisy):
         alone.fit(x[train], y[train])
         losses.append(log_loss(y[test], alone.predict_proba(x[test])))
         sizes.append(len(test))
-    assert search.best_score_ == pytest.approx(np.average(losses, weights=sizes), rel=1e-6)
+    assert search.best_score_ == pytest.approx(np.average(losses, weights=sizes), rel=1e-4)
 
 
 def test_a_temperature_is_fitted_on_other_folds(search):

@@ -76,7 +76,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss_options: Mapping[str, Any] | None = None,
         head: Any = "linear",
         head_options: Mapping[str, Any] | None = None,
-        hidden_sizes: Sequence[int] = (64, 64),
+        hidden_sizes: Sequence[int] = (64,),
         epochs: int = 100,
         batch_size: int | str = "auto",
         learning_rate: float = 0.003,

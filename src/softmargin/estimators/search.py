@@ -57,9 +57,9 @@ class Candidate:
 class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A :class:`MarginClassifier` whose β and number of epochs are chosen by cross-validation.
 
-    All folds, values and seeds are trained at once. Every candidate is also considered with a
-    temperature, fitted on the other folds, so that the choice answers whether β is needed at all.
-    The best candidate is trained again on all rows.
+    All folds, values and seeds are trained at once, in float32. Every candidate is also considered
+    with a temperature, fitted on the other folds, so that the choice answers whether β is needed
+    at all. The best candidate is trained again on all rows.
 
     Args:
         betas: values of β to try.
@@ -128,7 +128,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         folds = self._folds(x, target, seed)
         runs = _Runs(self._base(), folds, target, [seed + i for i in range(self.seeds)])
         for settings in _grouped(self._settings()):
-            runs.train(x, settings, self.looks)
+            runs.train(x.astype(np.float32), settings, self.looks)
         scalings = SCALINGS if self.temperature else SCALINGS[:1]
         self.candidates_ = [
             runs.judged(place, look, scaling)
