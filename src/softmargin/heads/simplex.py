@@ -75,7 +75,7 @@ class SimplexHead(Head):
         # follows from the number of classes, so it is not stored
         self.register_buffer("simplex", self._make_simplex(), persistent=False)
         self._kept: tuple[Tensor, nn.Parameter, int] | None = None
-        self.register_load_state_dict_post_hook(_keep_again)
+        self.register_load_state_dict_post_hook(_keep_again)  # type: ignore[no-untyped-call]
 
     def _make_simplex(self) -> Tensor:
         """Return the simplex where the basis is, in full precision."""
