@@ -77,6 +77,12 @@ class SimplexHead(Head):
         self._kept: tuple[Tensor, nn.Parameter, int] | None = None
         self.register_load_state_dict_post_hook(_keep_again)  # type: ignore[no-untyped-call]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Make the simplex anew whatever it is set to: loaders give buffers that are not stored."""
+        if name == "simplex" and "simplex" in self._buffers:
+            value = self._make_simplex()
+        super().__setattr__(name, value)
+
     def _make_simplex(self) -> Tensor:
         """Return the simplex where the basis is, in full precision."""
         dtype = at_least_float32(self.basis).dtype
