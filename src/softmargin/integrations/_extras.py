@@ -23,21 +23,21 @@ def need(framework: str, extra: str, least: str) -> Any:
             pip install "softmargin[skorch]".
     """
     subject, remedy = f"softmargin.integrations.{extra}", f'"softmargin[{extra}]"'
+    package = framework.partition(".")[0]
     try:
-        module = import_module(framework)
+        found = str(getattr(import_module(package), "__version__", least))
     except ModuleNotFoundError as error:
-        if error.name != framework.partition(".")[0]:  # something else is missing, and says so
+        if error.name != package:  # something else is missing, and says so
             raise
         raise ImportError(
-            f"{subject} needs {framework}, which is missing: pip install {remedy}."
+            f"{subject} needs {package}, which is missing: pip install {remedy}."
         ) from None
-    found = str(getattr(import_module(framework.partition(".")[0]), "__version__", least))
     if _numbers(found) < _numbers(least):
         raise ImportError(
-            f"{subject} needs {framework} {least} or newer, but found {found}: "
+            f"{subject} needs {package} {least} or newer, but found {found}: "
             f"pip install --upgrade {remedy}."
         )
-    return module
+    return import_module(framework)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
