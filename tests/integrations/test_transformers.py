@@ -358,6 +358,7 @@ def test_accumulated_gradients_with_a_margin_head(likelihood, tmp_path):
         torch.testing.assert_close(found[1][name], change, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_margin_classifier_trains_in_a_trainer(tmp_path):
     model = margin_bert("ArcFace", head_options={"scale": 8.0, "margin": 0.1})
     rows = sentences("sequence", 64)
