@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from softmargin import data as data
     from softmargin import diagnostics as diagnostics
     from softmargin import functional, heads, schedules, theory
-    from softmargin import integrations as integrations
     from softmargin import losses as losses
     from softmargin import models as models
     from softmargin import training as training
@@ -57,7 +56,6 @@ _MODULES = (
     "diagnostics",
     "functional",
     "heads",
-    "integrations",
     "losses",
     "models",
     "schedules",
