@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: setup demo check test fast lint types imports bench clean
+.PHONY: setup demo check test fast lint types imports docs bench clean
 
 setup: $(READY)
 
@@ -12,7 +12,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[lab,ray,dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[lab,ray,dev,docs]"
 	touch $@
 
 demo: $(READY)
@@ -37,8 +37,12 @@ types: $(READY)
 imports: $(READY)
 	$(BIN)/lint-imports --no-logo
 
+# the site, in site/: open site/index.html
+docs: $(READY)
+	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . site
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo site

@@ -35,6 +35,26 @@ def lazy(
     return get, directory
 
 
+def import_extra(module: str, need: str) -> Any:
+    """Return a module of an optional package; where it is missing, say so in one sentence.
+
+    Args:
+        module: its address.
+        need: what needs which package, such as ``"Charts need altair"``.
+
+    Example:
+        >>> import_extra("nonsense", "This example needs nonsense")
+        Traceback (most recent call last):
+        ...
+        ImportError: This example needs nonsense, which is missing: pip install "softmargin[lab]".
+    """
+    try:
+        import_module(module.partition(".")[0])
+        return import_module(module)
+    except ImportError:
+        raise ImportError(f'{need}, which is missing: pip install "softmargin[lab]".') from None
+
+
 def load_object(address: str) -> Any:
     """Return what an address "module:name" stands for.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from softmargin._lazy import load_object
 from softmargin._papers import PAPERS
 from softmargin._table import markdown_table
 from softmargin._text import nearest, printable
@@ -42,8 +42,7 @@ class Entry:
     @property
     def module(self) -> type[nn.Module]:
         """The class itself."""
-        home, _, name = self.path.rpartition(".")
-        found: type[nn.Module] = getattr(import_module(f"softmargin.{home}"), name)
+        found: type[nn.Module] = load_object(f"softmargin.{self.path.replace('.', ':')}")
         return found
 
     @property

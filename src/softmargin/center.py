@@ -161,9 +161,8 @@ class CenterLoss(ModuleWithSettings):
 
     def _check(self, features: Tensor, target: Tensor) -> bool:
         """Raise unless features and target fit; return whether surely none is ignored."""
-        for name, value in (("features", features), ("target", target)):
-            if not isinstance(value, Tensor):
-                raise TypeError(f"{name} must be a Tensor, but got {type(value).__name__}.")
+        checks.check_tensor("features", features)
+        checks.check_tensor("target", target)
         if not features.is_floating_point():
             raise TypeError(f"features must be floating-point, but got {features.dtype}.")
         if features.ndim != 2 or features.shape[1] != self.in_features:

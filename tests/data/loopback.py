@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from data_files import mnist_arrays, write_mnist
 
 from softmargin.data import registry
-from softmargin.data.entry import Remote
 
 
 class Server(ThreadingHTTPServer):
@@ -54,15 +53,18 @@ def files_in(folder):
 def entry_on(server, source):
     """Return MNIST on the server, with the checksums of small files."""
     write_mnist(source, mnist_arrays())
-    entry, sums, remotes = registry.ENTRIES["mnist"], {}, []
-    for remote in entry.remotes:
-        name = remote.path.rpartition("/")[2]
+    entry = registry.ENTRIES["mnist"]
+    layout, *others = entry.layouts
+    sums = {}
+    for name in layout.files:
         content = (source / name).read_bytes()
         server.files[f"/{name}"] = content
-        sums[name] = "sha256:" + hashlib.sha256(content).hexdigest()
-        remotes.append(Remote(f"{server.base}/{name}", sums[name], remote.path))
-    layouts = tuple(
-        replace(layout, files=sums) if set(layout.files) == set(sums) else layout
-        for layout in entry.layouts
-    )
-    return replace(entry, remotes=tuple(remotes), layouts=layouts)
+        sums[name] = ["sha256:" + hashlib.sha256(content).hexdigest()]
+    return replace(entry, layouts=(replace(layout, url=server.base, files=sums), *others))
+
+
+def with_layout(entry, number, **changes):
+    """Return the entry with one of its layouts changed."""
+    layouts = list(entry.layouts)
+    layouts[number] = replace(layouts[number], **changes)
+    return replace(entry, layouts=tuple(layouts))

@@ -18,8 +18,16 @@ from data_files import (
     write_mnist,
     zip_of,
 )
+from loopback import with_layout
 
-from softmargin.data import BrokenFileError, FolderSplit, MissingDataError, load, load_table
+from softmargin.data import (
+    BrokenFileError,
+    FolderSplit,
+    MissingDataError,
+    load,
+    load_table,
+    registry,
+)
 from softmargin.data.readers.arrays import undo_differences
 
 
@@ -208,13 +216,9 @@ def test_tables_mark_and_filter_missing_values(tmp_path):
     ],
 )
 def test_broken_tables_are_refused_by_name(tmp_path, monkeypatch, text, words):
-    from dataclasses import replace
-
-    from softmargin.data import registry
-
-    entry = registry.ENTRIES["uci/haberman"]
-    layout = replace(entry.layouts[0], files={"haberman.csv": ""})  # so that reading is reached
-    monkeypatch.setitem(registry.ENTRIES, "uci/haberman", replace(entry, layouts=(layout,)))
+    files = {"haberman.csv": []}  # without a checksum, so that reading is reached
+    entry = with_layout(registry.ENTRIES["uci/haberman"], 0, files=files)
+    monkeypatch.setitem(registry.ENTRIES, "uci/haberman", entry)
     write_table(tmp_path, "haberman", text)
     with pytest.raises(BrokenFileError) as caught:
         load("uci/haberman", root=tmp_path)

@@ -2,21 +2,24 @@
 
 import csv
 import hashlib
+import io
 import random
+import sys
+import zipfile
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from data_files import zip_of
-from loopback import files_in
+from loopback import files_in, with_layout
 from raw_tables import csv_of, made_up, published
 from test_data_command import command, refused
 from xls_files import SAMPLE, SAMPLE_ROWS, workbook
 
 from softmargin.commands import data as data_command
 from softmargin.data import DownloadError, MissingDataError, load, registry
-from softmargin.data.download import fetch
-from softmargin.data.recipes import read_workbook
+from softmargin.data.download import fetch, published_bytes
+from softmargin.data.recipes import SourceFile, read_workbook
 
 RECIPES = {e.stem: e.recipe for e in registry.ENTRIES.values() if e.recipe is not None}
 STEMS = list(RECIPES)
@@ -87,9 +90,9 @@ def put(server, monkeypatch):
             recipe = replace(recipe, rows=len(rows), class_counts=counts, zero_is_missing=())
             entry = replace(entry, train=len(kept))
         content = csv_of([*recipe.features, "class"], rows)
-        total = "sha256:" + hashlib.sha256(content).hexdigest()
-        layouts = (replace(entry.layouts[0], files={f"{stem}.csv": total}),)
-        changed = local(replace(entry, recipe=recipe, layouts=layouts), server)
+        sums = {f"{stem}.csv": ["sha256:" + hashlib.sha256(content).hexdigest()]}
+        entry = with_layout(entry, 0, files=sums)
+        changed = local(replace(entry, recipe=recipe), server)
         monkeypatch.setitem(registry.ENTRIES, entry.name, changed)
         serve(server, recipe, published(stem, rows))
         return changed, content
@@ -212,9 +215,10 @@ def test_archives_that_are_not_what_they_should_be(put, server, cache):
     first, second = (urlsplit(source[0].url).path for source in entry.recipe.sources)
     server.files[second] = zip_of({"column_2C.dat": b"1 2 AB\n"})
     for archive, why in {
-        zip_of({"../../column_3C.dat": content}): "would leave the folder",
-        zip_of({}): "the archive does not have it",
-        b"<html>gone</html>": "it cannot be read as an archive",
+        zip_of({"../../column_3C.dat": content}): "row 1 has 0 features, not 6",
+        zip_of({}): "it does not have the file",
+        b"<html>gone</html>": "it cannot be read from the archive (File is not a zip file)",
+        packed({"column_3C.dat": bytes(2**24 + 1)}): "the file in it is larger than 16 MB",
     }.items():
         server.files[first] = archive
         message = refused("fetch", "uci/vertebral_column")
@@ -222,6 +226,34 @@ def test_archives_that_are_not_what_they_should_be(put, server, cache):
         assert str(cache) not in message
         assert files_in(cache) == []
     assert not list(cache.parent.rglob("column_3C.dat"))
+
+
+def packed(files):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in files.items():
+            opened.writestr(name, content)
+    return stream.getvalue()
+
+
+def test_any_damage_to_an_archive_is_one_phrase(tmp_path):
+    """Every byte in turn: the file is read all the same, or refused, and nothing is written."""
+    whole = packed({"Iris/iris.data": b"5.1,3.5,1.4,0.2,Iris-setosa\n" * 50})
+    part = SourceFile("https://example.org/iris.zip", "iris.data")
+    refusals = []
+    for place in range(len(whole)):
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        (tmp_path / "iris.zip").write_bytes(content)
+        try:
+            published_bytes(part, tmp_path, progress=False)
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 100
+    for refusal in refusals:
+        assert refusal.startswith("it cannot be read from the archive (")
+        assert refusal.isprintable()
+    assert files_in(tmp_path) == ["iris.zip"]
 
 
 def test_no_network_is_one_sentence(put, server, cache):
@@ -318,6 +350,6 @@ def test_damaged_workbooks_cost_neither_memory_nor_the_process():
 
 
 def test_a_workbook_needs_its_reader(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(ImportError, match="needs python-calamine, which is missing: pip install"):
         read_workbook(SAMPLE, "Data")

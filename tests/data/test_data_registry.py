@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from softmargin._lazy import load_object
 from softmargin.data import names, registry
 
 DIGITS = tuple("0123456789")
@@ -39,15 +40,13 @@ def test_every_entry_is_complete(name):
     assert entry.source.startswith("http")
     assert bool(entry.bundled) != bool(entry.layouts)
     assert entry.has_download or entry.bundled or entry.advice
-    if entry.bundled:
-        assert callable(entry.bundled_reader)
+    readers = [layout.read for layout in entry.layouts] or [entry.bundled]
+    assert all(callable(load_object(f"softmargin.data.readers.{read}")) for read in readers)
     for layout in entry.layouts:
-        assert entry.recipe is not None or callable(layout.reader)
-        assert layout.optional <= set(layout.files)
-    for remote in entry.remotes:  # what is downloaded is a file of one of the layouts
-        folder, _, file = remote.path.rpartition("/")
-        (layout,) = (x for x in entry.layouts if x.folder == folder and file in x.files)
-        assert layout.files[file] == remote.checksum
+        assert set(layout.optional) <= set(layout.files)
+        assert layout.into in ("", *layout.folders)
+        if layout.unpack:
+            assert sum(layout.unpack in other.folders for other in entry.layouts) == 1
     if entry.recipe is not None:
         assert sorted(entry.recipe.class_counts) == list(entry.recipe.class_counts)
         assert set(entry.recipe.classes.values()) == set(entry.recipe.class_counts)

@@ -1,11 +1,13 @@
 """Downloads from servers that misbehave: within limits, one sentence, nothing left behind."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from loopback import entry_on, files_in
@@ -168,7 +170,9 @@ def test_a_server_that_points_to_another_scheme(mnist, server, cache, where):
 
 
 def test_https_is_never_left_for_http():
+    opened = []
     handler = module._Redirects()
+    handler.parent = SimpleNamespace(open=lambda request, **_: opened.append(request.full_url))
     for old, new, followed in [
         ("https://a/x", "http://a/x", False),
         ("https://a/x", "https://b/x", True),
@@ -176,12 +180,15 @@ def test_https_is_never_left_for_http():
         ("http://a/x", "http://b/x", True),
     ]:
         request = module.urllib.request.Request(old)
-        arguments = (request, None, 302, "Found", {}, new)
+        request.timeout = 1
+        arguments = (request, io.BytesIO(), 302, "Found", {"location": new})
         if followed:
-            assert handler.redirect_request(*arguments).full_url == new
+            handler.http_error_302(*arguments)
+            assert opened[-1] == new
         else:
             with pytest.raises(OSError, match="http://a/x"):
-                handler.redirect_request(*arguments)
+                handler.http_error_302(*arguments)
+            assert opened == []
 
 
 def test_a_server_that_points_nowhere(mnist, server, cache):
@@ -198,35 +205,28 @@ def test_a_server_that_points_elsewhere_or_in_a_circle(mnist, server, cache):
     assert len(load("mnist").train) == 30
 
 
-PUBLISHED = [
-    *(remote.url for entry in registry.ENTRIES.values() for remote in entry.remotes),
-    *(
-        part.url
-        for entry in registry.ENTRIES.values()
-        if entry.recipe is not None
-        for source in entry.recipe.sources
-        for part in source
-    ),
-]
+LAYOUTS = [layout for entry in registry.ENTRIES.values() for layout in entry.layouts]
 
 
 def test_every_download_is_secure():
     """By https, or where the server has none by SHA-256."""
-    sums = {r.url: r.checksum for entry in registry.ENTRIES.values() for r in entry.remotes}
-    plain = [url for url in PUBLISHED if not url.startswith("https://")]
-    assert {url.partition("/housenumbers/")[0] for url in plain} == {"http://ufldl.stanford.edu"}
-    assert all("sha256:" in checksum for checksum in sums.values())
+    downloads = [layout for layout in LAYOUTS if layout.url]
+    plain = {layout.url for layout in downloads if not layout.url.startswith("https://")}
+    assert plain == {"http://ufldl.stanford.edu/housenumbers"}
+    for layout in downloads:
+        assert all("sha256:" in " ".join(sums) for sums in layout.files.values())
+    recipes = [entry.recipe for entry in registry.ENTRIES.values() if entry.recipe is not None]
+    parts = [part for recipe in recipes for source in recipe.sources for part in source]
+    assert all(part.url.startswith("https://") for part in parts)
 
 
 def test_every_checksum_is_one():
     lengths = {"md5": 32, "sha256": 64}
-    for entry in registry.ENTRIES.values():
-        layouts = [sums for layout in entry.layouts for sums in layout.files.values()]
-        for checksums in (*layouts, *(remote.checksum for remote in entry.remotes)):
-            for checksum in checksums.split():
-                algorithm, _, digits = checksum.partition(":")
-                assert len(digits) == lengths[algorithm]
-                assert set(digits) <= set("0123456789abcdef")
+    for checksums in (sums for layout in LAYOUTS for sums in layout.files.values()):
+        for checksum in checksums:
+            algorithm, _, digits = checksum.partition(":")
+            assert len(digits) == lengths[algorithm]
+            assert set(digits) <= set("0123456789abcdef")
 
 
 CHILD = """
@@ -234,26 +234,17 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from softmargin.data import registry, load
-from softmargin.data.entry import Remote
-given = json.loads(sys.argv[1])
 entry = registry.ENTRIES["mnist"]
-layouts = tuple(
-    replace(l, files=given["sums"]) if set(l.files) == set(given["sums"]) else l
-    for l in entry.layouts
-)
-remotes = tuple(Remote(*each) for each in given["remotes"])
-registry.ENTRIES["mnist"] = replace(entry, remotes=remotes, layouts=layouts)
+layout = replace(entry.layouts[0], **json.loads(sys.argv[1]))
+registry.ENTRIES["mnist"] = replace(entry, layouts=(layout,))
 data = load("mnist")
 print(len(data.train), int(data.train.images.long().sum()))
 """
 
 
 def children(server, cache, source, number):
-    entry = entry_on(server, source)
-    given = {
-        "sums": dict(entry.layouts[0].files),
-        "remotes": [(r.url, r.checksum, r.path) for r in entry.remotes],
-    }
+    layout = entry_on(server, source).layouts[0]
+    given = {"files": dict(layout.files), "url": layout.url}
     environment = {**os.environ, "SOFTMARGIN_CACHE": str(cache), "TMPDIR": "/nonexistent"}
     return [
         subprocess.Popen(
@@ -316,14 +307,14 @@ def test_a_full_disk_is_one_sentence_and_gives_back_what_it_took(server, tmp_pat
     code = (
         "import resource, sys; from pathlib import Path;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6));"
-        "from softmargin.data.entry import DatasetEntry, Layout, Remote;"
+        "from softmargin.data.entry import DatasetEntry, Layout;"
         "from softmargin.data.download import fetch;"
-        "e = DatasetEntry('big', '', 1, 1, 1, '', '', (Layout('', {'big': ''}),),"
-        "(Remote(sys.argv[1], '', 'big'),));"
+        "layout = Layout([''], {'big': []}, '', sys.argv[1]);"
+        "e = DatasetEntry('big', '', 1, 1, 1, '', '', (layout,));"
         "fetch(e, Path(sys.argv[2]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, f"{server.base}/big", str(cache)],
+        [sys.executable, "-c", code, server.base, str(cache)],
         capture_output=True,
         text=True,
         check=False,

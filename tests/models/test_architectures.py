@@ -70,6 +70,7 @@ def test_plotted_features_may_be_negative_and_others_not():
         ("resnet50", IMAGENET, 224, 7),
         ("resnext50", IMAGENET, 224, 7),
         ("small_resnet", {}, 32, 8),
+        ("small_resnet", {"width": 32, "stem_stride": 2}, 32, 4),
         ("wide_resnet", {}, 32, 8),
         ("vgg16", {}, 32, 1),
         ("vgg16", IMAGENET, 224, 7),
@@ -204,6 +205,14 @@ def test_first_weights():
         (lambda: ResNet(3, ()), "the number of stages in blocks must be at least 1, but got 0."),
         (lambda: ResNeXt50(width=24), "width must be a multiple of 16, but got 24."),
         (lambda: build("small_resnet", 3, depth=0), "depth must be at least 1, but got 0."),
+        (
+            lambda: build("small_resnet", 3, stem_stride=0),
+            "stem_stride must be at least 1, but got 0.",
+        ),
+        (
+            lambda: build("small_resnet", (3, 7, 7), stem_stride=2),
+            "input_shape must hold images of at least 8 by 8 for this SmallResNet, but got 7 by 7.",
+        ),
         (
             lambda: WideResNet(depth=27),
             "depth must be 6n + 4 (10, 16, 22, 28, 34, 40), but got 27.",

@@ -46,7 +46,7 @@ def alone(finished, digits):
 
 
 def test_a_warm_up_starts_at_its_first_beta_and_ends_at_its_last():
-    config = desk.CONFIDENCES.together(3).config
+    config = desk.CONFIDENCES.cell(3).config
     warm, constant = (mnist_config(config, name) for name in ("0.01→0.1", "0.1"))
     assert tuple(warm.schedules) == ("beta=linear:0.01:0.1:30%",)
     assert tuple(constant.schedules) == ()

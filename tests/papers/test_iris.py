@@ -15,15 +15,15 @@ from softmargin.data import load_table
 from softmargin.diagnostics import intra_class_angles
 from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import configured, cross_validate, train_angles
-from softmargin.papers.iris import gaps, gradients, inside
+from softmargin.papers.iris import Models, gaps, gradients
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.tabular import CHOSEN, SEVEN, training
 from softmargin.papers.tabular import EXPERIMENTS as OF_TABLES
-from softmargin.papers.tabular import PAPER_METHODS, TRAINING
 from softmargin.training.ensemble import Fold, train_together
 
 EXPERIMENTS = OF_TABLES[1:]
 FIG1, FIG2 = EXPERIMENTS
-NAMES = list(PAPER_METHODS)
+NAMES = [method.name for method in SEVEN]
 
 
 def nothing(share):
@@ -108,7 +108,7 @@ class TestDepths:
             accuracy = 0.95 + 0.001 * rng.standard_normal((7, 3, 4))
             if depth == 10:
                 accuracy += np.array([at_end[name] - 0.95 for name in NAMES])[:, None, None]
-            shared = TRAINING | {"model_options": {"width": 8, "depth": depth}}
+            shared = training(**CHOSEN, depth=depth)
             config = {"training": shared, "runs": [0, 1, 2], "folds": 4}
             result = Result({"methods": NAMES}, {"accuracy": accuracy})
             finished.append((Cell("depths", config, str(depth)), result))
@@ -166,8 +166,8 @@ class TestAngles:
         theta, y = np.array([[0.1, 0.5, 0.3], [0.9, 0.4, 0.2]]), np.array([0, 1])
         np.testing.assert_allclose(gaps(theta, y), [0.2, -0.2])
         np.testing.assert_allclose(gaps(np.stack([theta, theta]), y), [[0.2, -0.2]] * 2)
-        assert inside(theta, y, 40.0).tolist() == [False, True]
-        assert inside(theta, y, 1.0).tolist() == [True, True]
+        assert Models(40.0, theta, y).within.tolist() == [False, True]
+        assert Models(1.0, theta, y).within.tolist() == [True, True]
 
     def test_conclusion(self, angles):
         outcome = FIG1.conclude(FIG1.scope("smoke"), [angles])

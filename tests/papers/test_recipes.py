@@ -12,7 +12,6 @@ from softmargin.models import build
 from softmargin.papers import ag, methods, recipes
 from softmargin.papers.plan import shape_of
 from softmargin.papers.printed import printed
-from softmargin.papers.tabular import METHODS as OF_TABLES
 from softmargin.papers.train import training_config
 from softmargin.training import TrainingConfig
 from softmargin.training.parts import make_head, make_loss, make_schedules
@@ -58,12 +57,6 @@ def test_the_recipes_are_as_printed():
         0.01,
     )
     assert [t.training["epochs"] for t, _ in ag.TABLE_7.plan.paper] == [10, 20, 40, 90]
-
-
-def test_methods_of_the_arcgrad_paper_are_those_of_its_tables():
-    of_tables = {each["name"]: each for each in OF_TABLES}
-    for method in methods.ARC_GRAD_METHODS[:-1]:
-        assert {"name": method.name, **method.training} == of_tables[method.name]
 
 
 def test_every_cell_of_paper_scale_can_be_built():

@@ -11,8 +11,8 @@ pytest.importorskip("altair")
 pytest.importorskip("scipy")
 
 import made_up_results as made_up
-from chromium_page import CHROMIUM, browser
 
+from chromium_page import CHROMIUM, browser
 from softmargin.cli import main
 from softmargin.papers.report import write_results_page
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from softmargin._table import print_table
 from softmargin._text import printable
 from softmargin.commands.common import Command, UsageError
 from softmargin.data.download import obtain
 from softmargin.data.entry import DatasetEntry
-from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
+from softmargin.data.errors import MissingDataError, Sentence
 from softmargin.data.files import Found, cache_folder, check, existing, find, search_folders
 from softmargin.data.registry import ENTRIES, entry_of, groups, overview
 
@@ -105,58 +105,51 @@ def _where(entry: DatasetEntry, found: Found | None) -> str:
     if entry.bundled:
         return "in scikit-learn"
     if found is not None:
-        return str(found.root / found.layout.folder) + (" (a part)" if found.is_part else "")
+        return str(found.folder) + (" (a part)" if found.is_part else "")
     size = f"{entry.megabytes} MB" if entry.megabytes else "under 1 MB"
     return f"to download, {size}" if entry.has_download else "missing; no download"
 
 
 def _fetch(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
-    """Fetch all that can be had before saying what could not."""
-    failed: list[MissingDataError | BrokenFileError | DownloadError] = []
-    for entry in entries:
+    def fetched(entry: DatasetEntry) -> str:
         found = None
-        try:
-            if not entry.bundled and (options.names or entry.has_download):
-                found = obtain(entry, options.root)
-                check(found)
-        except (MissingDataError, BrokenFileError, DownloadError) as error:
-            failed.append(error)
-            continue
-        print(f"{entry.name}: {_where(entry, found)}")
-    if failed:
-        raise type(failed[0])(_with_number(failed))
+        if not entry.bundled and (options.names or entry.has_download):
+            found = obtain(entry, options.root)
+            check(found)
+        return _where(entry, found)
 
-
-def _with_number(errors: Sequence[Exception]) -> str:
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return str(errors[0]).removesuffix(".") + f"{more}."
+    _print_each(entries, fetched)
 
 
 def _verify(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
-    """Check every file before saying which ones are damaged."""
-    folders, named = search_folders(options.root), options.root is not None
-    copies = [(entry, find(entry, folders, named=named)) for entry in entries]
-    present = [(entry, found) for entry, found in copies if found is not None]
-    if options.names:
-        for entry, found in copies:
-            if found is None and not entry.bundled:
-                obtain(entry, options.root, download=False)  # raises the sentence
-    if not present:
-        looked = " and ".join(map(str, folders))
-        raise MissingDataError(f"there is no data set to verify in {looked}.")
-    damaged: list[BrokenFileError] = []
-    for entry, found in present:
-        try:
-            records = check(found)
-        except BrokenFileError as error:
-            damaged.append(error)
-            continue
+    def verified(entry: DatasetEntry) -> str:
+        records = check(obtain(entry, options.root, download=False))
         unknown = sum(not record.verified for record in records)
         note = f", {unknown} without a checksum" if unknown else ""
         number = len(records) - unknown
-        print(f"{entry.name}: {number} file{'s' * (number != 1)} verified{note}")
-    if damaged:
-        raise BrokenFileError(_with_number(damaged))
+        return f"{number} file{'s' * (number != 1)} verified{note}"
+
+    folders, named = search_folders(options.root), options.root is not None
+    entries = [entry for entry in entries if not entry.bundled]
+    if not options.names:
+        entries = [entry for entry in entries if find(entry, folders, named=named) is not None]
+    if not entries:
+        looked = " and ".join(map(str, folders))
+        raise MissingDataError(f"there is no data set to verify in {looked}.")
+    _print_each(entries, verified)
+
+
+def _print_each(entries: list[DatasetEntry], line: Callable[[DatasetEntry], str]) -> None:
+    """Print a line for each data set, all of them before saying what went wrong."""
+    failed: list[Sentence] = []
+    for entry in entries:
+        try:
+            print(f"{entry.name}: {line(entry)}")
+        except Sentence as error:
+            failed.append(error)
+    if failed:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise type(failed[0])(str(failed[0]).removesuffix(".") + f"{more}.")
 
 
 def _path(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
@@ -167,7 +160,7 @@ def _path(entries: list[DatasetEntry], options: argparse.Namespace) -> None:
         if entry.bundled:
             raise MissingDataError(f"{entry.name} has no folder: it comes with scikit-learn.")
         found = obtain(entry, options.root, download=False)
-        print(found.root / found.layout.folder)
+        print(found.folder)
 
 
 COMMAND = Command(SUMMARY, DESCRIPTION, declare, run)

@@ -1,90 +1,34 @@
-"""Archives that strangers made: unpacked within limits, and only into the folder named."""
+"""Tar archives that strangers made: only the files that are asked for, and within limits."""
 
 from __future__ import annotations
 
-import errno
-import lzma
-import os
-import shutil
-import stat
 import tarfile
-import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
-from softmargin._text import printable
-from softmargin.data.errors import BrokenFileError
+from softmargin.data.errors import reading
 
 UNPACKED = 2**30  # bytes; CIFAR has 190 MB
-MEMBERS = 200_000  # Tiny-ImageNet has 120,609
-HEADER = 2**20  # bytes of one header of a tar archive, which is read into memory
-
-# what the standard library raises for archives that are broken, locked or packed in unknown ways
-UNREADABLE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    IndexError,
-)
+MEMBERS = 10_000  # CIFAR has 9
+HEADER = 2**20  # bytes of one header, which is read into memory
 
 
-def extract(archive: Path, into: Path, waiting: Path) -> None:
-    """Unpack a tar or zip archive into a folder, all of it or nothing.
-
-    It is first unpacked whole in the folder ``waiting``, which is made for it on the same disk and
-    removed again, and then moved in by renaming. A member that would be written outside, a link or
-    device in a zip, and an archive of more than a gigabyte are refused.
-    """
-    waiting.mkdir()
-    try:
-        if zipfile.is_zipfile(archive):
-            _extract_zip(archive, waiting)
-        else:
-            with open_tar(archive) as opened:
-                members = list(tar_members(archive, opened))
-                opened.extractall(waiting, members, filter="data")
-        _move_in(waiting, into)
-    except BrokenFileError:
-        raise
-    except tarfile.FilterError as error:
-        _leaves(archive, error.tarinfo.name)
-    except (*UNREADABLE, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # the disk's fault, not the archive's
-        # tarfile lists all that it tried
-        why = printable(str(error).partition("\n")[0]).rstrip(":.")
-        _refuse(archive, f"it cannot be read as an archive ({why})")
-    finally:
-        shutil.rmtree(waiting, ignore_errors=True)
-
-
-def _move_in(source: Path, into: Path) -> None:
-    for child in sorted(source.iterdir()):
-        target = into / child.name
-        if child.is_dir() and target.is_dir():  # a copy of which files were missing
-            _move_in(child, target)
-        else:
-            os.replace(child, target)
-
-
-def _extract_zip(archive: Path, into: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        members = opened.infolist()
-        # no more than its size in the table of contents is read of a member
-        _check_size(archive, len(members), sum(member.file_size for member in members))
-        for member in members:
-            name = member.filename.replace("\\", "/")
-            mode = member.external_attr >> 16
-            outside = name.startswith("/") or ".." in name.split("/") or ":" in name
-            if outside or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR)):
-                _leaves(archive, member.filename)
-        opened.extractall(into)
+def tar_files(archive: Path, wanted: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Give the name and content of each file whose name is wanted, whatever its folder is."""
+    total = 0
+    with reading(archive, " as an archive"), tarfile.open(archive, tarinfo=_Header) as opened:
+        for count, member in enumerate(opened, start=1):
+            total += member.size
+            if count > MEMBERS:
+                raise ValueError(f"it has more than {MEMBERS} members")
+            if total > UNPACKED:
+                raise ValueError(f"it would be larger than {UNPACKED >> 20} MB")
+            name = member.name.rpartition("/")[2]
+            if name in wanted and member.isfile():
+                file = opened.extractfile(member)
+                assert file is not None
+                yield name, file.read()
 
 
 class _Header(tarfile.TarInfo):
@@ -97,32 +41,3 @@ class _Header(tarfile.TarInfo):
         if header.size > HEADER and header.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE):
             raise tarfile.ReadError("a header is too long")
         return header
-
-
-def open_tar(archive: Path) -> tarfile.TarFile:
-    """Open a tar archive, packed in whichever way."""
-    return tarfile.open(archive, tarinfo=_Header)
-
-
-def tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Go through an archive; refuse it as soon as it turns out to be too large."""
-    total = 0
-    for count, member in enumerate(opened, start=1):
-        total += member.size
-        _check_size(archive, count, total)
-        yield member
-
-
-def _check_size(archive: Path, count: int, total: int) -> None:
-    if count > MEMBERS:
-        _refuse(archive, f"it has more than {MEMBERS} members")
-    if total > UNPACKED:
-        _refuse(archive, f"it would be larger than {UNPACKED >> 20} MB")
-
-
-def _leaves(archive: Path, member: str) -> NoReturn:
-    _refuse(archive, f"its member '{printable(member)}' would leave the folder")
-
-
-def _refuse(archive: Path, why: str) -> NoReturn:
-    raise BrokenFileError(f"{archive} was not unpacked: {why}.") from None

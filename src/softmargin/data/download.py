@@ -12,14 +12,15 @@ import hashlib
 import os
 import shutil
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from softmargin._files import write_file
-from softmargin._text import printable
-from softmargin.data.archives import extract
-from softmargin.data.entry import DatasetEntry, Remote
-from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError
+from softmargin._lazy import import_extra
+from softmargin.data.archives import tar_files
+from softmargin.data.entry import DatasetEntry, Layout
+from softmargin.data.errors import BrokenFileError, DownloadError, MissingDataError, reason
 from softmargin.data.files import (
     DATA,
     Folder,
@@ -29,10 +30,11 @@ from softmargin.data.files import (
     find,
     search_folders,
 )
-from softmargin.data.recipes import Source
+from softmargin.data.recipes import Recipe, Rows, Source, SourceFile
 from softmargin.data.transfer import TransferError, transfer
 
 FOLDER = ".downloads"
+LARGEST = 2**24  # bytes of a published table; the largest has 150 kB
 
 
 def obtain(entry: DatasetEntry, root: Folder | None = None, *, download: bool = True) -> Found:
@@ -70,8 +72,9 @@ def fetch(entry: DatasetEntry, folder: Path, *, progress: bool | None = None) ->
             if found is None:
                 if entry.recipe is not None:
                     _fetch_table(entry, folder, waiting, progress=shown)
-                for remote in entry.remotes:
-                    _get(entry, remote, folder, waiting, shown)
+                for layout in entry.layouts:
+                    if layout.url:
+                        _fetch_files(entry, layout, folder, waiting, progress=shown)
                 found = find(entry, [folder])
     except DownloadError:
         raise
@@ -84,58 +87,68 @@ def fetch(entry: DatasetEntry, folder: Path, *, progress: bool | None = None) ->
     return found
 
 
-def _get(entry: DatasetEntry, remote: Remote, folder: Path, waiting: Path, progress: bool) -> None:
-    target = folder / remote.path
-    if target.exists():
-        check_file(target, remote.checksum)
-        return
-    arrived = waiting / target.name
-    try:
-        transfer(remote.url, arrived, remote.checksum, megabytes=entry.megabytes, progress=progress)
-    except TransferError as error:
-        raise DownloadError(
-            f"{entry.name} is not on this machine and could not be downloaded from "
-            f"{error.where} ({error.why}): {error.advice}, or set {DATA} to a folder "
-            f"that has {remote.path}."
-        ) from None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if remote.unpack:  # its members have checksums of their own
-        extract(arrived, target.parent, waiting / "unpacked")
-    else:
-        os.replace(arrived, target)
+def _fetch_files(
+    entry: DatasetEntry, layout: Layout, folder: Path, waiting: Path, *, progress: bool
+) -> None:
+    """Download the files of a layout that are missing below a folder."""
+    place = Path(layout.into or layout.folders[0])
+    for name, checksums in layout.files.items():
+        target, arrived = folder / place / name, waiting / name
+        if target.exists():
+            check_file(target, checksums)
+            continue
+        url, size = f"{layout.url}/{name}", entry.megabytes
+        try:
+            transfer(url, arrived, checksums, megabytes=size, progress=progress)
+        except TransferError as error:
+            raise DownloadError(
+                f"{entry.name} is not on this machine and could not be downloaded from "
+                f"{error.where} ({error.why}): {error.advice}, or set {DATA} to a folder "
+                f"that has {(place / name).as_posix()}."
+            ) from None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if layout.unpack:
+            (unpacked,) = (each for each in entry.layouts if layout.unpack in each.folders)
+            _unpack(arrived, unpacked, folder / layout.unpack)
+        else:
+            os.replace(arrived, target)
+
+
+def _unpack(archive: Path, layout: Layout, folder: Path) -> None:
+    """Write the files of a layout out of an archive, all or none; they have their own checksums."""
+    arrived = {name: archive.with_name(name) for name in layout.files}
+    for name, content in tar_files(archive, arrived):
+        write_file(arrived[name], content)
+    if missing := [name for name, path in arrived.items() if not path.exists()]:
+        raise BrokenFileError(f"{archive.name} must hold {', '.join(missing)}, but does not.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, path in arrived.items():
+        os.replace(path, folder / name)
 
 
 @contextlib.contextmanager
 def _staging(root: Path, name: str) -> Iterator[Path]:
     """Hold the lock of a data set below a data folder, and give its empty folder to work in."""
-    try:
-        from filelock import FileLock
-    except ImportError:
-        raise ImportError(
-            'Downloads need filelock, which is missing: pip install "softmargin[lab]".'
-        ) from None
+    filelock = import_extra("filelock", "Downloads need filelock")
     place = root / FOLDER
     place.mkdir(parents=True, exist_ok=True)
     own = place / name.replace("/", "-")
-    with FileLock(f"{own}.lock"):
-        _clear(place, own.name)
+    with filelock.FileLock(f"{own}.lock"):
+        for left in [path for path in place.iterdir() if path.is_dir()]:
+            if left == own:
+                shutil.rmtree(left)
+                continue
+            # left by a killed process that fetched another data set, unless it is being fetched
+            with (
+                contextlib.suppress(filelock.Timeout),
+                filelock.FileLock(f"{left}.lock", timeout=0),
+            ):
+                shutil.rmtree(left, ignore_errors=True)
         own.mkdir()
         try:
             yield own
         finally:
             shutil.rmtree(own, ignore_errors=True)
-
-
-def _clear(place: Path, own: str) -> None:
-    """Remove what killed processes left: of this data set, and of others that nobody fetches."""
-    from filelock import FileLock, Timeout
-
-    for left in [path for path in place.iterdir() if path.is_dir()]:
-        if left.name == own:
-            shutil.rmtree(left)
-            continue
-        with contextlib.suppress(Timeout), FileLock(f"{left}.lock", timeout=0):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _fetch_table(entry: DatasetEntry, folder: Path, waiting: Path, *, progress: bool) -> None:
@@ -146,80 +159,66 @@ def _fetch_table(entry: DatasetEntry, folder: Path, waiting: Path, *, progress: 
     """
     assert entry.recipe is not None
     (layout,) = entry.layouts
-    ((name, checksum),) = layout.files.items()
+    ((name, (checksum,)),) = layout.files.items()
     failures: list[TransferError] = []
     for number, source in enumerate(entry.recipe.sources):
         own = waiting / str(number)
         own.mkdir()
         try:
-            text = _converted(entry, source, own, checksum, progress)
+            content = _converted(entry.recipe, source, own, checksum, progress)
         except TransferError as error:
             failures.append(error)
             continue
-        target = folder / layout.folder / name
+        target = folder / layout.folders[0] / name
         target.parent.mkdir(exist_ok=True)
-        write_file(own / name, text)
+        write_file(own / name, content)
         os.replace(own / name, target)
         return
     told = "; ".join(dict.fromkeys(f"{error.where}: {error.why}" for error in failures))
     advice = next((e.advice for e in failures if not e.is_network), failures[0].advice)
     raise DownloadError(
         f"{entry.name} is not on this machine and could not be downloaded ({told}): {advice}, "
-        f"or set {DATA} to a folder that has {layout.folder}/{name}."
+        f"or set {DATA} to a folder that has {layout.folders[0]}/{name}."
     )
 
 
 def _converted(
-    entry: DatasetEntry, source: Source, waiting: Path, checksum: str, progress: bool
+    recipe: Recipe, source: Source, waiting: Path, checksum: str, progress: bool
 ) -> bytes:
     """Return the CSV made from one source, if it is the published table."""
-    assert entry.recipe is not None
-    files = _Files(entry, waiting, progress)
+    rows: Rows = []
+    part = source[0]
     try:
-        text, rows = entry.recipe.convert(source, files.read)
-        if rows != entry.recipe.rows:
-            raise ValueError(f"it has {rows} rows, not {entry.recipe.rows}")
-        content = text.encode()
-        algorithm, _, wanted = checksum.partition(":")
-        if (got := hashlib.new(algorithm, content).hexdigest()) != wanted:
-            raise ValueError(f"its content has {algorithm} {got[:12]}…, not {wanted[:12]}…")
+        for part in source:
+            rows += recipe.rows_of(part, published_bytes(part, waiting, progress))
+        if len(rows) != recipe.rows:
+            raise ValueError(f"it has {len(rows)} rows, not {recipe.rows}")
+        content = recipe.csv(rows)
+        got, wanted = hashlib.sha256(content).hexdigest(), checksum.removeprefix("sha256:")
+        if got != wanted:
+            raise ValueError(f"its content has sha256 {got[:12]}…, not {wanted[:12]}…")
     except (ValueError, IndexError) as error:
-        why = f"{files.latest} is not the published table: {printable(str(error))}".rstrip(".")
-        raise TransferError(source[0].url, why, is_network=False) from None
+        why = f"{part.name} is not the published table: {reason(error)}"
+        raise TransferError(part.url, why, is_network=False) from None
     return content
 
 
-class _Files:
-    """The files of a source, each fetched once, and unpacked where it is an archive."""
-
-    def __init__(self, entry: DatasetEntry, waiting: Path, progress: bool) -> None:
-        self.megabytes, self.waiting, self.progress = entry.megabytes, waiting, progress
-        self.latest = ""
-        self._fetched: dict[str, Path] = {}
-
-    def read(self, url: str, member: str) -> bytes:
-        """Return the bytes at an address, or of a member of the archive there."""
-        self.latest = member or url.rpartition("/")[2]
-        if url not in self._fetched:
-            self._fetched[url] = self._fetch(url, bool(member))
-        path = self._fetched[url]
-        if not member:
-            return path.read_bytes()
-        # archives were packed by hand: the file may lie in a folder of its own
-        inside = [each for each in sorted(path.rglob("*")) if each.name == member]
-        if not inside:
-            raise ValueError("the archive does not have it")
-        return inside[0].read_bytes()
-
-    def _fetch(self, url: str, unpack: bool) -> Path:
-        target = self.waiting / url.rpartition("/")[2]
-        transfer(url, target, "", megabytes=self.megabytes, progress=self.progress)
-        if not unpack:
-            return target
-        into = self.waiting / f"{target.name} unpacked"
-        into.mkdir()
-        try:
-            extract(target, into, self.waiting / f"{target.name} unpacking")
-        except BrokenFileError as error:
-            raise ValueError(str(error).removeprefix(f"{target} ")) from None
-        return into
+def published_bytes(part: SourceFile, waiting: Path, progress: bool) -> bytes:
+    """Return the bytes of a published file; an archive of several is fetched once."""
+    fetched = waiting / part.url.rpartition("/")[2]
+    if not fetched.exists():
+        transfer(part.url, fetched, (), megabytes=0, progress=progress)
+    if not part.file:
+        return fetched.read_bytes()
+    try:
+        with zipfile.ZipFile(fetched) as opened:
+            # archives were packed by hand: the file may lie in a folder of its own
+            names = [name for name in opened.namelist() if name.rpartition("/")[2] == part.file]
+            if not names:
+                raise ValueError("it does not have the file")
+            member = opened.getinfo(min(names))
+            if member.file_size > LARGEST:  # no more than this size is read of a member
+                raise ValueError(f"the file in it is larger than {LARGEST >> 20} MB")
+            return opened.read(member)
+    except Exception as error:  # broken, locked, or packed in an unknown way
+        raise ValueError(f"it cannot be read from the archive ({reason(error)})") from None

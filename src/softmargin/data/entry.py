@@ -1,68 +1,42 @@
-"""The description of a data set.
-
-A ``DatasetEntry`` is one data set. A ``Layout`` is one way its files may lie below a data folder;
-the reader goes with the layout.
-"""
+"""The description of a data set, as ``published.toml`` has it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from softmargin._lazy import load_object
 from softmargin.data.recipes import Recipe
-
-if TYPE_CHECKING:
-    from softmargin.data.readers import ReadOptions, Splits
-    from softmargin.data.sets import Split
-
-    Reader = Callable[[Mapping[str, Path], ReadOptions], Splits]
-    Bundled = Callable[[], tuple[Split, list[str], list[str]]]
-
-_READERS = "softmargin.data.readers"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Files below a data folder.
+    """One way in which the files of a data set may lie below a data folder.
 
     Args:
-        folder: Folder within the data folder, "" for the data folder itself.
-        files: Name within ``folder`` → checksums as "algorithm:hex", with a blank between them,
-            "" where none is published.
+        folders: Folders within the data folder, "" for the data folder itself, any of which may
+            hold the files.
+        files: Name within the folder → checksums as "algorithm:hex", none where none is published.
         read: The function that turns the files into splits, as "module:function" within
-            ``readers``; "" for tables, which are read by their recipe.
+            ``readers``.
+        url: Address of the folder that the files can be downloaded from, "" if they cannot.
+        into: Which of the folders they are downloaded into, if not the first one.
+        unpack: If what is downloaded is an archive of the files of another layout, its folder.
         optional: Names of which some may be absent.
         note: In what way this copy differs from the published one.
         is_part: Whether samples of the published set are missing in it.
         named_only: Whether it only counts in a folder that the caller named.
     """
 
-    folder: str
-    files: Mapping[str, str]
-    read: str = ""
-    optional: frozenset[str] = frozenset()
+    folders: Sequence[str]
+    files: Mapping[str, Sequence[str]]
+    read: str
+    url: str = ""
+    into: str = ""
+    unpack: str = ""
+    optional: Sequence[str] = ()
     note: str = ""
     is_part: bool = False
     named_only: bool = False
-
-    @property
-    def reader(self) -> Reader:
-        """The function that turns the files into splits."""
-        found: Reader = load_object(f"{_READERS}.{self.read}")
-        return found
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A file to download: its address, its checksums, its path below the data folder."""
-
-    url: str
-    checksum: str
-    path: str
-    unpack: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,9 +52,8 @@ class DatasetEntry:
         source: Address of its page.
         licence: On which terms it may be used.
         layouts: How its files may lie in a data folder, the first choice first.
-        remotes: Files to download as they are.
         megabytes: Size of the download, rounded down.
-        recipe: How the file of a table is made and read.
+        recipe: How the file of a table is made.
         bundled: The function that reads it out of scikit-learn, as "module:function" within
             ``readers``.
         advice: How to get it where it cannot be downloaded.
@@ -99,7 +72,6 @@ class DatasetEntry:
     source: str
     licence: str
     layouts: tuple[Layout, ...] = ()
-    remotes: tuple[Remote, ...] = ()
     megabytes: int = 0
     recipe: Recipe | None = None
     bundled: str | None = None
@@ -117,15 +89,9 @@ class DatasetEntry:
     @property
     def has_download(self) -> bool:
         """Whether it can be had from the internet."""
-        return bool(self.remotes) or self.recipe is not None
+        return self.recipe is not None or any(layout.url for layout in self.layouts)
 
     @property
     def has_split(self) -> bool:
         """Whether it comes with a test split."""
         return self.test > 0
-
-    @property
-    def bundled_reader(self) -> Bundled:
-        """The function that reads it out of scikit-learn."""
-        found: Bundled = load_object(f"{_READERS}.{self.bundled}")
-        return found

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from softmargin._text import printable
 from softmargin.data.entry import DatasetEntry, Layout
-from softmargin.data.errors import BrokenFileError, MissingDataError
+from softmargin.data.errors import REMEDY, BrokenFileError, MissingDataError, reading
 
 Folder = str | os.PathLike[str]
 DATA, CACHE = "SOFTMARGIN_DATA", "SOFTMARGIN_CACHE"
@@ -30,9 +31,10 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Found:
-    """A copy of a data set: its root folder, its layout and the files that are there."""
+    """A copy of a data set: where it is, its layout and the files that are there."""
 
     root: Path
+    folder: Path
     layout: Layout
     files: Mapping[str, Path]
 
@@ -75,22 +77,18 @@ def find(entry: DatasetEntry, folders: list[Path], *, named: bool = False) -> Fo
 
     ``named`` says that the caller named the folder, which may then be that of this data set.
     """
-    for root in folders:
-        for layout in entry.layouts:
-            if layout.named_only and not named:
-                continue
-            there = {name: root / layout.folder / name for name in layout.files}
-            there = {name: path for name, path in there.items() if _exists(path)}
+    layouts = [layout for layout in entry.layouts if named or not layout.named_only]
+    for root, layout in itertools.product(folders, layouts):
+        for folder in (root / each for each in layout.folders):
+            there = {name: folder / name for name in layout.files if _exists(folder / name)}
             if there and all(name in there or name in layout.optional for name in layout.files):
-                return Found(root, layout, there)
+                return Found(root, folder, layout, there)
     return None
 
 
 def _exists(path: Path) -> bool:
-    try:
+    with reading(path, remedy=""):  # such as a folder that may not be entered
         return path.exists()
-    except OSError as error:  # such as a folder that may not be entered
-        raise BrokenFileError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def check(found: Found, *, verify: bool = True) -> tuple[FileRecord, ...]:
@@ -105,41 +103,42 @@ def check(found: Found, *, verify: bool = True) -> tuple[FileRecord, ...]:
             records.append(FileRecord(str(path), "", False))
             continue
         within = path.relative_to(found.root).as_posix()
-        expected = found.layout.files[name] or sums.get(within, "")
+        expected = found.layout.files[name] or sums.get(within, ())
         if verify and expected:
             check_file(path, expected)
         records.append(FileRecord(str(path), digest(path, "sha256"), verify and bool(expected)))
     return tuple(records)
 
 
-def check_file(path: Path, expected: str) -> None:
-    """Raise ``BrokenFileError`` unless the file has these checksums.
-
-    They are written "algorithm:hex", with blanks between several; "" is none.
-    """
-    for checksum in expected.split():
+def check_file(path: Path, checksums: Sequence[str]) -> None:
+    """Raise ``BrokenFileError`` unless the file has these checksums, each "algorithm:hex"."""
+    for checksum in checksums:
         algorithm, _, wanted = checksum.partition(":")
         if (got := digest(path, algorithm)) != wanted:
             raise BrokenFileError(
-                f"{path} is damaged: its {algorithm} must be {wanted}, but is {got}; "
-                "delete it and fetch it again."
+                f"{path} is damaged: its {algorithm} must be {wanted}, but is {got}; {REMEDY}."
             )
 
 
 def digest(path: Path, algorithm: str) -> str:
     """Return a file's checksum in hexadecimal, remembered until the file changes."""
-    try:
+    with reading(path, remedy=""):
         status = path.stat()
         key = (algorithm, str(path.resolve()), status.st_size, status.st_mtime_ns)
         if key not in _digests:
             with path.open("rb") as file:
                 _digests[key] = hashlib.file_digest(file, algorithm).hexdigest()
-    except OSError as error:
-        raise BrokenFileError(f"{path} cannot be read: {error.strerror}.") from None
-    return _digests[key]
+        return _digests[key]
 
 
-def read_sums(root: Path) -> dict[str, str]:
+def read_limited(path: Path, limit: int) -> bytes:
+    """Return what a file holds, if that is not more than so many bytes."""
+    if path.stat().st_size > limit:
+        raise ValueError(f"{path.name} is larger than {limit >> 20} MB")
+    return path.read_bytes()
+
+
+def read_sums(root: Path) -> dict[str, list[str]]:
     """Return the checksums that a ``SHA256SUMS`` file in the folder lists, if there is one."""
     try:
         lines = (root / SUMS).read_text("utf-8").splitlines()
@@ -151,4 +150,4 @@ def read_sums(root: Path) -> dict[str, str]:
         ) from None
     parts = (line.split(maxsplit=1) for line in lines if line.strip())
     named = {pair[1].lstrip("*").removeprefix("./"): pair[0].lower() for pair in parts if pair[1:]}
-    return {name: f"sha256:{checksum}" for name, checksum in named.items()}
+    return {name: [f"sha256:{checksum}"] for name, checksum in named.items()}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 
+from softmargin._lazy import load_object
 from softmargin.data.download import obtain
 from softmargin.data.entry import DatasetEntry
 from softmargin.data.errors import BrokenFileError
-from softmargin.data.files import Folder, Found, check
+from softmargin.data.files import Folder, check
 from softmargin.data.readers import ReadOptions, Splits
-from softmargin.data.readers.tables import read_table
 from softmargin.data.registry import entry_of
 from softmargin.data.sampling import check_fraction
 from softmargin.data.sets import Dataset, Provenance, Table, as_table
@@ -64,15 +66,17 @@ def load(
         check_fraction(fraction)
     check_count("seed", seed, 0)
     check_count("image_size", image_size, 1)
-    options = ReadOptions(fraction, seed, image_size, filtered)
+    options = ReadOptions(entry, fraction, seed, verify, filtered, image_size)
     if entry.bundled:
-        return _cut(_bundled(entry, seed), options)
+        parts = _read(entry.bundled, {}, options)
+        note = f"a copy inside scikit-learn {version('scikit-learn')}"
+        return _dataset(parts, options, Provenance(entry.source, entry.licence, note=note))
     found = obtain(entry, root, download=download)
     records = check(found, verify=verify)
+    parts = _read(found.layout.read, found.files, options)
+    _check_classes(entry, parts, found.folder)
     provenance = Provenance(entry.source, entry.licence, records, found.layout.note)
-    if entry.recipe is not None:
-        return _cut(_read_table(entry, found, options, provenance, verify), options)
-    return _read_images(entry, found, options, provenance)
+    return _dataset(parts, options, provenance)
 
 
 def load_table(
@@ -99,65 +103,57 @@ def load_table(
     return table
 
 
-def _bundled(entry: DatasetEntry, seed: int) -> Table:
-    try:
-        whole, class_names, features = entry.bundled_reader()
-    except ImportError:
-        raise ImportError(
-            f'{entry.name} comes with scikit-learn, not installed: pip install "softmargin[lab]".'
-        ) from None
-    note = f"a copy inside scikit-learn {version('scikit-learn')}"
-    provenance = Provenance(entry.source, entry.licence, note=note)
-    return as_table(entry.name, whole, class_names, features, provenance, seed=seed)
+def _read(address: str, files: Mapping[str, Path], options: ReadOptions) -> Splits:
+    """Return what a reader finds, its classes called as the entry says where the files do not."""
+    parts: Splits = load_object(f"softmargin.data.readers.{address}")(files, options)
+    return replace(parts, class_names=tuple(parts.class_names or options.entry.class_names))
 
 
-def _read_table(
-    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance, verify: bool
-) -> Table:
-    assert entry.recipe is not None
-    (path,) = found.files.values()
-    filtered = options.filtered
-    whole, classes, features = read_table(path, entry.recipe, filtered=filtered, verify=verify)
-    is_subset = len(whole) < (entry.train if filtered else entry.recipe.rows)
-    return as_table(
-        entry.name, whole, classes, features, provenance, seed=options.seed, is_subset=is_subset
-    )
+def _dataset(parts: Splits, options: ReadOptions, provenance: Provenance) -> Dataset:
+    """Return what was read together with its facts; a table where there is no test split."""
+    entry, names = options.entry, tuple(parts.class_names)
+    dataset: Dataset
+    if parts.test is None:
+        rows = entry.train
+        if entry.recipe is not None and not options.filtered:
+            rows = entry.recipe.rows
+        dataset = as_table(
+            entry.name,
+            parts.train,
+            names,
+            parts.feature_names,
+            provenance,
+            seed=options.seed,
+            is_subset=len(parts.train) < rows,
+        )
+    else:
+        dataset = Dataset(
+            entry.name,
+            parts.train,
+            parts.test,
+            names,
+            provenance,
+            is_subset=len(parts.train) < entry.train or len(parts.test) < entry.test,
+            mirrorable=entry.mirrorable,
+        )
+    if options.fraction is None or parts.is_cut:
+        return dataset
+    return dataset.subset(options.fraction, options.seed)
 
 
-def _read_images(
-    entry: DatasetEntry, found: Found, options: ReadOptions, provenance: Provenance
-) -> Dataset:
-    parts = found.layout.reader(found.files, options)
-    names = tuple(parts.class_names or entry.class_names)
-    _check_classes(entry, parts, names, found)
-    dataset = Dataset(
-        entry.name,
-        parts.train,
-        parts.test,
-        names,
-        provenance,
-        is_subset=len(parts.train) < entry.train or len(parts.test) < entry.test,
-        mirrorable=entry.mirrorable,
-    )
-    return dataset if parts.is_cut else _cut(dataset, options)
-
-
-def _cut(dataset: Dataset, options: ReadOptions) -> Dataset:
-    return dataset if options.fraction is None else dataset.subset(options.fraction, options.seed)
-
-
-def _check_classes(entry: DatasetEntry, parts: Splits, names: Sequence[str], found: Found) -> None:
+def _check_classes(entry: DatasetEntry, parts: Splits, folder: Path) -> None:
     """Raise where labels and class names do not fit together, or are of another data set."""
-    where = found.root / found.layout.folder
-    if len(names) > entry.num_classes:
+    if parts.test is None:
+        return
+    count = len(parts.class_names)
+    if count > entry.num_classes:
         raise BrokenFileError(
-            f"{where} must hold at most {entry.num_classes} classes to be {entry.name}, but holds "
-            f"{len(names)}."
+            f"{folder} must hold at most {entry.num_classes} classes to be {entry.name}, but holds "
+            f"{count}."
         )
     for split in (parts.train, parts.test):
-        highest = int(split.y.max()) if len(split) else 0
-        if len(split) and (int(split.y.min()) < 0 or highest >= len(names)):
+        if len(split) and not 0 <= int(split.y.min()) <= int(split.y.max()) < count:
             raise BrokenFileError(
-                f"{where} must hold classes 0 to {len(names) - 1} of {entry.name}, but holds "
-                f"{highest}."
+                f"{folder} must hold classes 0 to {count - 1} of {entry.name}, but holds "
+                f"{int(split.y.max())}."
             )

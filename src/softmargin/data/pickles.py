@@ -1,251 +1,141 @@
-"""The pickles of CIFAR, read without unpickling.
+"""The pickles of CIFAR, unpickled without running anything that they name.
 
-``pickletools`` takes a pickle apart into its instructions without following them. Those that build
-dicts, lists, numbers, text and NumPy arrays are followed here, in plain Python: nothing is imported
-or called by name, and damage of any kind ends in an exception.
+Only instructions that build dicts, lists, numbers, text and NumPy arrays are let through, and the
+few names that arrays need stand for functions of this module: nothing is imported or called by
+name. NumPy's own functions are not among them, since some damaged arrays make them end the process.
 """
 
 from __future__ import annotations
 
+import io
 import math
+import pickle
 import pickletools
 import re
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from softmargin._text import printable
-from softmargin.data.errors import BrokenFileError
+from softmargin.data.errors import BrokenFileError, reason
 
-LIMIT = 2**29  # the largest file of CIFAR has 155 MB
-_BROKEN = (ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, SyntaxError)
+TUPLES = 1000  # a key is hashed as deep as its tuples are nested
+MEMO = 2**20  # the memory for values that repeat is as long as the largest number of one
+
+_NDARRAY = object()  # stands for numpy.ndarray, which must not be called
+_INSTRUCTIONS = """
+    PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE
+    INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT
+    STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8
+    UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8
+    EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST LIST APPEND APPENDS
+    EMPTY_DICT DICT SETITEM SETITEMS MEMOIZE PUT BINPUT LONG_BINPUT GET BINGET LONG_BINGET
+    GLOBAL STACK_GLOBAL REDUCE BUILD
+"""
 
 
-def read_numbers(file: IO[bytes], path: Path) -> dict[str, Any]:
+def read_numbers(content: bytes, path: Path) -> dict[str, Any]:
     """Read a pickled dict of numbers, text and arrays; refuse anything else by the file's name."""
-    content = file.read(LIMIT + 1)
-    if len(content) > LIMIT:
-        raise BrokenFileError(f"{path} is larger than {LIMIT >> 20} MB, and no file of CIFAR is.")
     try:
-        result = _Reader().read(content)
-    except _BROKEN as error:
-        why = printable(str(error)).rstrip(".") or type(error).__name__
+        _check_instructions(content)
+        result = _Reader(io.BytesIO(content), encoding="latin1").load()
+        if isinstance(result, dict):
+            result = {_name(key): _plain(value) for key, value in result.items()}
+    except Exception as error:  # damage of any kind
         raise BrokenFileError(
-            f"{path} must be a pickle of arrays, text and numbers only, but {why}."
+            f"{path} must be a pickle of arrays, text and numbers only, but {reason(error)}."
         ) from None
     if not isinstance(result, dict):
         raise BrokenFileError(f"{path} must hold a dict, but holds something else.")
-    return {k.decode("latin1") if isinstance(k, bytes) else str(k): v for k, v in result.items()}
+    return result
 
 
-@dataclass(eq=False)
-class _Name:
-    """What a pickle asks to import: noted, never imported."""
+def _check_instructions(content: bytes) -> None:
+    allowed, tuples = set(_INSTRUCTIONS.split()), 0
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name not in allowed:
+            raise ValueError(f"it has the instruction {opcode.name}")
+        tuples += "TUPLE" in opcode.name
+        if tuples > TUPLES or ("PUT" in opcode.name and int(argument or 0) > MEMO):
+            raise ValueError("it has more parts than a file of CIFAR")
 
-    text: str
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise ValueError("it asks for another encoding than latin1")
+    return text.encode("latin1")
 
 
-@dataclass(eq=False)
+def _name(key: Any) -> str:
+    if not isinstance(key, (str, bytes, int)):
+        raise ValueError("a key in it is neither text nor a number")
+    return key.decode("latin1") if isinstance(key, bytes) else str(key)
+
+
+def _plain(value: Any) -> Any:
+    if value is _NDARRAY or isinstance(value, _Type) or callable(value):
+        raise ValueError("it holds a name where a value should be")
+    return value.view(np.ndarray) if isinstance(value, _Array) else value
+
+
+class _Reader(pickle.Unpickler):
+    """Unpickles with stand-ins for the names that rebuild arrays."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what stands for a name; a new function each time, since pickles may change it."""
+        match module.replace("numpy._core", "numpy.core"), name:
+            case "numpy.core.multiarray", "_reconstruct":
+                return lambda kind, *_: _Array.empty(kind)
+            case "numpy", "ndarray":
+                return _NDARRAY
+            case "numpy", "dtype":
+                return lambda code, *_: _Type(code)
+            case "_codecs", "encode":  # how old protocols write bytes
+                return partial(_encode)
+        raise ValueError(f"it asks for {module}.{name}")
+
+
 class _Type:
-    """The type of an array's numbers, under construction."""
+    """The type of an array's numbers: a code such as "u1", and the order of its bytes."""
 
-    code: str
-    order: str = "="
+    def __init__(self, code: object) -> None:
+        """Keep the code."""
+        self.code, self.order = code, "="
 
+    def __setstate__(self, state: Any) -> None:
+        """Take over the order."""
+        self.order = state[1]
 
-@dataclass(eq=False)
-class _Array:
-    """An array under construction."""
-
-    array: npt.NDArray[Any] | None = None
-
-
-_NAMES = {
-    "numpy.core.multiarray _reconstruct",
-    "numpy ndarray",
-    "numpy dtype",
-    "_codecs encode",  # how old protocols write bytes
-}
-_MARK = object()
-# instructions whose argument is the value
-_NUMBERS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"}
-_BYTES = {"STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"}
-_TEXTS = {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
-_VALUES = _NUMBERS | _BYTES | _TEXTS
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (), "MARK": _MARK}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type as NumPy has it, if it is one of numbers."""
+        if not isinstance(self.code, str) or not re.fullmatch("[biuf][1248]", self.code):
+            raise ValueError("it holds an array of other things than numbers")
+        if self.order not in ("=", "<", ">", "|"):
+            raise ValueError("it holds an array of an unknown byte order")
+        return np.dtype(self.order + self.code)
 
 
-class _Reader:
-    """Follows the instructions of one pickle."""
+class _Array(np.ndarray[Any, Any]):
+    """An array that is filled only with what fits it."""
 
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+    @staticmethod
+    def empty(kind: object) -> _Array:
+        """Return an array to be filled."""
+        if kind is not _NDARRAY:
+            raise ValueError("it rebuilds what is no array")
+        return np.empty(0, np.uint8).view(_Array)
 
-    def read(self, content: bytes) -> Any:
-        """Return what the pickle describes; raise one of ``_BROKEN`` with a phrase."""
-        for opcode, argument, _ in pickletools.genops(content):
-            if opcode.name in _VALUES:
-                self.stack.append(argument)
-            elif opcode.name in _CONSTANTS:
-                self.stack.append(_CONSTANTS[opcode.name])
-            else:
-                self.follow(opcode.name, argument)
-        result = _finished(self.pop())
-        if self.stack:
-            raise ValueError("it ends too soon")
-        return result
-
-    def follow(self, name: str, argument: Any) -> None:
-        """Do what one instruction says."""
-        push = self.stack.append
-        match name:
-            case "PROTO" | "FRAME" | "STOP":
-                pass
-            case "EMPTY_DICT":
-                push({})
-            case "EMPTY_LIST":
-                push([])
-            case "TUPLE":
-                push(tuple(self.pop_to_mark()))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                taken = [_finished(self.pop()) for _ in range(_TUPLES[name])]
-                push(tuple(reversed(taken)))
-            case "LIST":
-                push(self.pop_to_mark())
-            case "APPEND" | "APPENDS":
-                items = self.pop_to_mark() if name == "APPENDS" else [_finished(self.pop())]
-                self.top(list).extend(items)
-            case "DICT":
-                items = self.pop_to_mark()
-                push({})
-                self.set_items(items)
-            case "SETITEM":
-                value, key = _finished(self.pop()), self.pop()
-                self.set_items([key, value])
-            case "SETITEMS":
-                self.set_items(self.pop_to_mark())
-            case "GLOBAL":
-                push(_name(argument))
-            case "STACK_GLOBAL":
-                last, module = self.pop(), self.pop()
-                push(_name(f"{_plain(module)} {_plain(last)}"))
-            case "REDUCE":
-                arguments, what = self.pop(), self.pop()
-                push(_called(what, arguments))
-            case "BUILD":
-                state = self.pop()
-                _build(self.stack[-1], state)
-            case "MEMOIZE" | "PUT" | "BINPUT" | "LONG_BINPUT":
-                self.memo[len(self.memo) if name == "MEMOIZE" else argument] = self.stack[-1]
-            case "GET" | "BINGET" | "LONG_BINGET":
-                if argument not in self.memo:
-                    raise ValueError("it repeats a value that it does not have")
-                push(self.memo[argument])
-            case _:
-                raise ValueError(f"it has the instruction {name}")
-
-    def pop(self) -> Any:
-        """Take the last value."""
-        value = self.stack.pop()
-        if value is _MARK:
-            raise ValueError("a value is missing in it")
-        return value
-
-    def pop_to_mark(self) -> list[Any]:
-        """Take the values since the last mark."""
-        for place in range(len(self.stack) - 1, -1, -1):
-            if self.stack[place] is _MARK:
-                taken = self.stack[place + 1 :]
-                del self.stack[place:]
-                return [_finished(value) for value in taken]
-        raise ValueError("a mark is missing in it")
-
-    def top(self, kind: type) -> Any:
-        """Return the last value, which must be of this kind."""
-        if not isinstance(self.stack[-1], kind):
-            raise ValueError(f"it extends what is no {kind.__name__}")
-        return self.stack[-1]
-
-    def set_items(self, items: list[Any]) -> None:
-        """Fill a dict with keys and values that take turns."""
-        known = self.top(dict)
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            if not isinstance(key, (str, bytes, int)):
-                raise ValueError("a key in it is neither text nor a number")
-            if isinstance(value, (_Name, _Type)):
-                raise ValueError("it holds a name where a value should be")
-            known[key] = value
-
-
-def _name(text: str) -> _Name:
-    """Note a name, if it is one of those that rebuild arrays."""
-    text = text.replace("numpy._core.", "numpy.core.", 1)
-    if text not in _NAMES:
-        raise ValueError(f"it asks for {text.replace(' ', '.')}")
-    return _Name(text)
-
-
-def _called(what: Any, arguments: Any) -> Any:
-    """Return what one of the names makes of its arguments."""
-    if not isinstance(what, _Name) or not isinstance(arguments, tuple):
-        raise ValueError("it calls what is no function")
-    if what.text == "_codecs encode":
-        text, encoding = (_plain(argument) for argument in arguments)
-        if encoding != "latin1":
-            raise ValueError("it asks for another encoding than latin1")
-        return text.encode("latin1")
-    if what.text == "numpy dtype":
-        return _Type(_plain(arguments[0]))
-    if what.text == "numpy ndarray":
-        raise ValueError("it calls a type")
-    if not isinstance(arguments[0], _Name) or arguments[0].text != "numpy ndarray":
-        raise ValueError("it rebuilds what is no array")
-    return _Array()
-
-
-def _build(what: Any, state: Any) -> None:
-    """Give an array or its type what it consists of."""
-    if isinstance(what, _Type):
-        what.order = _plain(state[1])
-    elif isinstance(what, _Array):
-        what.array = _array(state)
-    else:
-        raise ValueError("it builds what is no array")
-
-
-def _plain(text: Any) -> str:
-    if not isinstance(text, (str, bytes)):
-        raise ValueError("it holds something else where text should be")
-    return text.decode("latin1") if isinstance(text, bytes) else text
-
-
-def _array(state: Any) -> npt.NDArray[Any]:
-    """Return the array of (version, shape, type, whether columns come first, bytes)."""
-    _, shape, kind, by_columns, raw = state
-    if not isinstance(kind, _Type) or not re.fullmatch("[biuf][1248]", kind.code):
-        raise ValueError("it holds an array of other things than numbers")
-    if kind.order not in ("=", "<", ">", "|"):
-        raise ValueError("it holds an array of an unknown byte order")
-    sizes = shape if isinstance(shape, tuple) else ()
-    if not 1 <= len(sizes) <= 8 or not all(type(n) is int and 0 <= n < 2**40 for n in sizes):
-        raise ValueError("it holds an array of an impossible shape")
-    content = raw.encode("latin1") if isinstance(raw, str) else raw
-    dtype = np.dtype(kind.order + kind.code)
-    if not isinstance(content, bytes) or len(content) != math.prod(sizes) * dtype.itemsize:
-        raise ValueError("it holds an array of another length than its shape says")
-    by_columns = isinstance(by_columns, int) and by_columns != 0
-    return np.frombuffer(content, dtype).reshape(sizes, order="F" if by_columns else "C")
-
-
-def _finished(value: Any) -> Any:
-    """Return a value as it belongs into a container."""
-    if not isinstance(value, _Array):
-        return value
-    if value.array is None:
-        raise ValueError("it holds an array without content")
-    return value.array
+    def __setstate__(self, state: Any, /) -> None:
+        """Fill it from (version, shape, type, whether columns come first, bytes)."""
+        _, shape, kind, by_columns, raw = state
+        if not isinstance(kind, _Type) or not isinstance(shape, tuple):
+            raise ValueError("it holds an array of other things than numbers")
+        if not 1 <= len(shape) <= 8 or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+            raise ValueError("it holds an array of an impossible shape")
+        content = raw.encode("latin1") if isinstance(raw, str) else raw
+        length = math.prod(shape) * kind.dtype.itemsize
+        if not isinstance(content, bytes) or len(content) != length:
+            raise ValueError("it holds an array of another length than its shape says")
+        super().__setstate__((1, shape, kind.dtype, by_columns, content))

@@ -8,45 +8,25 @@ them all.
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-Rows = list[list[str]]
-Content = Callable[[str, str], bytes]
-"""The bytes of a file, by its address and the member of it that is meant."""
+from softmargin._lazy import import_extra
 
+Rows = list[list[str]]
 PAGE = "https://archive.ics.uci.edu/static/public"
 OLD = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
-def shortest(value: float) -> str:
-    """Write a number as short as it reads back.
-
-    >>> shortest(29.0), shortest(0.0633)
-    ('29', '0.0633')
-    """
-    return repr(value).removesuffix(".0")
-
-
-def pointed(value: float) -> str:
-    """Write the same, but always with a decimal point.
-
-    >>> pointed(330), pointed(0.08)
-    ('330.0', '0.08')
-    """
-    return repr(float(value))
-
-
 _NUMBERS: Mapping[str, Callable[[float], str]] = {
-    "shortest": shortest,
-    "pointed": pointed,
+    "shortest": lambda value: repr(value).removesuffix(".0"),  # that reads back
+    "pointed": repr,  # the same, but always with a decimal point
     ".3f": "{:.3f}".format,
 }
 
@@ -56,18 +36,19 @@ class SourceFile:
     """A published file that holds rows of a table.
 
     Args:
-        url: Its address.
-        member: Name of the file within the archive at ``url``, "" where that is no archive.
+        url: Its address, or that of an archive.
+        file: Its name within the archive, "" where that is none.
         format: One of ``FORMATS``.
         sheet: The sheet that is meant, where the file is an Excel workbook.
         label: Number of the column that is the class; from the end where negative.
         first: Number of the first feature's column; the others follow in the recipe's order.
-        stop: Number of the column after the last feature's, None for all that follow.
+        stop: Number of the column after the last feature's; by default that of the class where
+            it is the last one, otherwise all columns that follow are features.
         classes: Class as written there → as written in the CSV, where the recipe's do not hold.
     """
 
     url: str
-    member: str = ""
+    file: str = ""
     format: str = "commas"
     sheet: str = ""
     label: int = -1
@@ -75,16 +56,23 @@ class SourceFile:
     stop: int | None = None
     classes: Mapping[str, str] | None = None
 
-    @classmethod
-    def of(cls, facts: Mapping[str, Any], url: str = "", member: str = "") -> SourceFile:
-        """Return a part as ``published.toml`` describes it."""
-        given = {"stop": -1 if facts.get("label", -1) == -1 else None, "url": url, **facts}
-        given.pop("file", None)
-        return cls(member=member, **given)
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.file or self.url.rpartition("/")[2]
+
+    @property
+    def features(self) -> slice:
+        """The columns of the features."""
+        before_class = -1 if self.label == -1 else None
+        return slice(self.first, before_class if self.stop is None else self.stop)
 
     def rows(self, content: bytes) -> Rows:
         """Return the rows of the file as text."""
-        return read_sheet(content, self.sheet) if self.sheet else FORMATS[self.format](content)
+        if not self.sheet:
+            return FORMATS[self.format](content)
+        # below a header, and where the first cell is not empty
+        return [row for row in read_workbook(content, self.sheet) if row[0]][1:]
 
 
 Source = tuple[SourceFile, ...]
@@ -129,24 +117,19 @@ class Recipe:
             **{name: facts[name] for name in plain if name in facts},
         )
 
-    def convert(self, source: Source, content: Content) -> tuple[str, int]:
-        """Return the CSV and its number of rows; raise ``ValueError`` with a phrase."""
-        rows = [row for part in source for row in self._rows(part, content(part.url, part.member))]
+    def csv(self, rows: Rows) -> bytes:
+        """Return the CSV with these rows."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*self.features, "class"])
-        writer.writerows(rows)
-        return text.getvalue(), len(rows)
+        csv.writer(text, lineterminator="\n").writerows([[*self.features, "class"], *rows])
+        return text.getvalue().encode()
 
-    def _writer(self, feature: str) -> Callable[[float], str]:
-        return _NUMBERS[self.columns.get(feature, self.numbers)]
-
-    def _rows(self, part: SourceFile, content: bytes) -> Rows:
+    def rows_of(self, part: SourceFile, content: bytes) -> Rows:
+        """Return the rows of the CSV that a file holds; raise ``ValueError`` with a phrase."""
         classes = self.classes if part.classes is None else part.classes
-        numbers = [self._writer(name) for name in self.features]
+        numbers = [_NUMBERS[self.columns.get(name, self.numbers)] for name in self.features]
         rows = []
         for count, row in enumerate(part.rows(content), start=1):
-            cells = row[part.first : part.stop]
+            cells = row[part.features]
             if len(cells) != len(numbers):
                 raise ValueError(f"row {count} has {len(cells)} features, not {len(numbers)}")
             label = row[part.label]
@@ -161,20 +144,17 @@ class Recipe:
 
 def _sources(facts: Mapping[str, Any]) -> tuple[Source, ...]:
     """Return the zip of a table's page at UCI, its old address there, and copies elsewhere."""
-    sources = list[Source]()
-    if parts := facts.get("files"):
-        page, old = (
-            f"{PAGE}/{facts['dataset']}/{facts['page']}.zip",
-            f"{OLD}/{facts['old_address']}",
-        )
-        sources.append(tuple(SourceFile.of(part, page, part["file"]) for part in parts))
-        if old.endswith(".zip"):
-            sources.append(tuple(SourceFile.of(part, old, part["file"]) for part in parts))
-        else:
-            sources.append(
-                tuple(SourceFile.of(part, f"{old}/{quote(part['file'])}") for part in parts)
-            )
-    return (*sources, *((SourceFile.of(part),) for part in facts.get("elsewhere", ())))
+    elsewhere = [(SourceFile(**part),) for part in facts.get("elsewhere", ())]
+    if "files" not in facts:
+        return tuple(elsewhere)
+    old = f"{OLD}/{facts['old_address']}"
+    page = f"{PAGE}/{facts['dataset']}/{facts['page']}.zip"
+    first = tuple(SourceFile(page, **part) for part in facts["files"])
+    if old.endswith(".zip"):
+        second = tuple(replace(part, url=old) for part in first)
+    else:
+        second = tuple(replace(part, url=f"{old}/{quote(part.file)}", file="") for part in first)
+    return (first, second, *elsewhere)
 
 
 def read_commas(content: bytes) -> Rows:
@@ -240,25 +220,12 @@ json.dump(rows, sys.stdout, default=str)
 _SECONDS = 60
 
 
-def read_sheet(content: bytes, name: str) -> Rows:
-    """Return the rows of a sheet of an Excel workbook that start with a cell, but for the first.
-
-    Raises:
-        ValueError: The file is no workbook that can be read, or has no sheet of this name.
-    """
-    return [row for row in read_workbook(content, name) if row[0]][1:]
-
-
 def read_workbook(content: bytes, sheet: str) -> Rows:
-    """Return all rows of a sheet as text, in a process of its own that has limits.
+    """Return all rows of a sheet as text, read in a process of its own that has limits.
 
     A number is written so that it reads back; rows without any cell are left out.
     """
-    if importlib.util.find_spec("python_calamine") is None:
-        raise ImportError(
-            "Reading an Excel workbook needs python-calamine, which is missing: "
-            'pip install "softmargin[lab]".'
-        )
+    import_extra("python_calamine", "Reading an Excel workbook needs python-calamine")
     command = [sys.executable, "-P", "-c", _CHILD, sheet]
     try:
         done = subprocess.run(

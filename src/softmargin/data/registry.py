@@ -11,51 +11,32 @@ from importlib.resources import files
 from typing import Any
 
 from softmargin._text import nearest, printable
-from softmargin.data.entry import DatasetEntry, Layout, Remote
+from softmargin.data.entry import DatasetEntry, Layout
 from softmargin.data.recipes import Recipe
 
 _UCI = "uci"
 
 
-def _layouts(facts: list[dict[str, Any]]) -> tuple[tuple[Layout, ...], tuple[Remote, ...]]:
-    """Return the layouts of a data set, and what is to be downloaded for one of them."""
-    layouts, remotes = list[Layout](), list[Remote]()
-    for each in facts:
-        sums = {
-            name: total if isinstance(total, str) else " ".join(total)
-            for name, total in each.pop("files").items()
-        }
-        folders, url = each.pop("folders"), each.pop("url", "")
-        into, unpack = each.pop("into", folders[0]), each.pop("unpack", False)
-        each["optional"] = frozenset(each.get("optional", ()))
-        layouts += [Layout(folder, sums, **each) for folder in folders]
-        if url:
-            place = f"{into}/" if into else ""
-            remotes += [Remote(f"{url}/{n}", total, place + n, unpack) for n, total in sums.items()]
-    return tuple(layouts), tuple(remotes)
-
-
 def _entry(name: str, facts: dict[str, Any]) -> DatasetEntry:
-    layouts, remotes = _layouts(facts.pop("layouts", []))
+    layouts = tuple(Layout(**layout) for layout in facts.pop("layouts", ()))
     for several in ("shape", "class_names"):
         facts[several] = tuple(facts.get(several, ()))
-    return DatasetEntry(name, layouts=layouts, remotes=remotes, **facts)
+    return DatasetEntry(name, layouts=layouts, **facts)
 
 
 def _table(stem: str, facts: Mapping[str, Any]) -> DatasetEntry:
-    number = facts.get("dataset")
-    counts = facts["class_counts"]
-    sums = {f"{stem}.csv": f"sha256:{facts['sha256']}"}
+    number, recipe = facts.get("dataset"), Recipe.of(facts)
+    sums = {f"{stem}.csv": [f"sha256:{facts['sha256']}"]}
     return DatasetEntry(
         name=f"{_UCI}/{stem}",
         title=facts["title"],
-        num_classes=len(counts),
-        train=sum(counts.values()),
+        num_classes=len(recipe.class_counts),
+        train=sum(recipe.class_counts.values()),
         test=0,
         source="https://archive.ics.uci.edu" + (f"/dataset/{number}" if number else ""),
         licence=facts.get("licence", "CC BY 4.0"),
-        layouts=(Layout(_UCI, sums, note=facts.get("note", "")),),
-        recipe=Recipe.of(facts),
+        layouts=(Layout([_UCI], sums, "tables:read_table", note=facts.get("note", "")),),
+        recipe=recipe,
         group=_UCI,
     )
 

@@ -56,7 +56,7 @@ class Split:
         return self.x[indices], self.y[indices]
 
     def select(self, indices: Tensor) -> Split:
-        """Return a split of the samples at these indices."""
+        """Return a split of the samples at these indices, or where a mask says so."""
         return Split(*Split.batch(self, indices))
 
     def subset(self, fraction: float, seed: int = 0) -> Split:
@@ -186,12 +186,8 @@ class Table(Dataset):
 
         Each class is spread evenly over the folds, whose sizes differ by at most one.
         """
-        parts = stratified_folds(self.whole.y, k, seed)
-        return [
-            (self.whole.select((parts != i).nonzero()[:, 0]), self.whole.select(test))
-            for i in range(k)
-            for test in [(parts == i).nonzero()[:, 0]]
-        ]
+        fold = stratified_folds(self.whole.y, k, seed)
+        return [(self.whole.select(fold != i), self.whole.select(fold == i)) for i in range(k)]
 
     def without(self, *features: str) -> Table:
         """Return the table without the named features."""
@@ -218,21 +214,19 @@ def as_table(
     is_subset: bool = False,
 ) -> Table:
     """Return a table whose training and test split are the first of ten seeded folds."""
-    empty = whole.select(torch.arange(0))
-    table = Table(
+    fold = torch.ones_like(whole.y)
+    if len(whole) >= 10:  # with fewer, as in a test, nothing is held out
+        fold = stratified_folds(whole.y, 10, seed)
+    return Table(
         name,
-        whole,
-        empty,
+        whole.select(fold != 0),
+        whole.select(fold == 0),
         tuple(class_names),
         provenance,
         is_subset,
         whole=whole,
         feature_names=tuple(feature_names),
     )
-    if len(whole) < 10:  # too few for ten folds, as in a test: nothing is held out
-        return table
-    train, test = table.folds(10, seed)[0]
-    return replace(table, train=train, test=test)
 
 
 SplitOrDataset = TypeVar("SplitOrDataset", Split, Dataset)

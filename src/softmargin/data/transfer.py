@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import ssl
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from softmargin import _progress
 from softmargin._text import printable
@@ -23,8 +24,6 @@ IDLE = 30.0  # seconds without a byte
 GRACE, SLOWEST = 60.0, 20_000  # seconds that any file may take, and bytes per second beyond them
 SMALL = 2**24  # bytes that any file may have
 BLOCK = 2**16
-Say = Callable[[int, int], None]
-"""Takes how many bytes have come, and of how many, 0 where that is not known."""
 
 
 class TransferError(Exception):
@@ -41,13 +40,15 @@ class TransferError(Exception):
         return "connect to the internet and try again" if self.is_network else "try again later"
 
 
-def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress: bool) -> None:
+def transfer(
+    url: str, target: Path, checksums: Sequence[str], *, megabytes: int, progress: bool
+) -> None:
     """Download a file to a name that nobody else uses or reads.
 
     Args:
         url: Its address.
         target: Where it goes. When this raises, there may be a part of it.
-        checksum: What it must be, "" where that is not known.
+        checksums: What it must be, none where that is not known.
         megabytes: What it has at most, rounded down.
         progress: Whether to show a progress bar.
     """
@@ -56,9 +57,9 @@ def transfer(url: str, target: Path, checksum: str, *, megabytes: int, progress:
         say = partial(show, text=target.name)
         _within(url, GRACE + limit / SLOWEST, lambda over: _receive(url, target, limit, say, over))
     try:
-        check_file(target, checksum)
+        check_file(target, checksums)
     except BrokenFileError:
-        why = f"{target.name} arrived damaged: its checksum is not {checksum}"
+        why = f"{target.name} arrived damaged: its checksum is not {' '.join(checksums)}"
         raise TransferError(url, why, is_network=False) from None
 
 
@@ -87,79 +88,59 @@ def _within(url: str, seconds: float, work: Callable[[threading.Event], None]) -
         raise problems[0]
 
 
-def _receive(url: str, target: Path, limit: int, say: Say, over: threading.Event) -> None:
-    with _opened(url, limit) as answer, target.open("wb") as file:
-        _copy(url, answer, file, limit, say, over)
+def _receive(
+    url: str, target: Path, limit: int, say: Callable[[int, int], None], over: threading.Event
+) -> None:
+    """Write what arrives, until it ends or is no longer wanted."""
+    with contextlib.closing(_blocks(url, limit)) as blocks, target.open("wb") as file:
+        for block, done, total in blocks:
+            if over.is_set():
+                return
+            file.write(block)
+            say(done, total)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _opened(url: str, limit: int) -> Any:
-    """Return the answer to a request, if it is not too long already by its own account."""
+def _blocks(url: str, limit: int) -> Generator[tuple[bytes, int, int]]:
+    """Give what arrives, how much that is so far, and of how much, 0 where that is not known."""
+    too_long = f"it is longer than {limit // 10**6} MB, which the published file is not"
     opener = urllib.request.build_opener(_Redirects)
     request = urllib.request.Request(url, headers={"User-Agent": "softmargin"})
+    started, done, total = False, 0, 0
     try:
-        answer = opener.open(request, timeout=IDLE)
+        with opener.open(request, timeout=IDLE) as answer:
+            started, total = True, _length(answer)
+            if total > limit:
+                raise TransferError(url, too_long, is_network=False)
+            while block := answer.read1(BLOCK):
+                done += len(block)
+                if done > limit:
+                    raise TransferError(url, too_long, is_network=False)
+                yield block, done, total
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise TransferError(url, _reason(error), is_network=True) from None
-    length = _length(answer)
-    if length is not None and length > limit:
-        answer.close()
-        raise TransferError(url, _too_long(limit), is_network=False)
-    return answer
-
-
-def _length(answer: Any) -> int | None:
-    text = str(answer.headers.get("Content-Length", ""))
-    chunked = answer.headers.get("Transfer-Encoding")
-    return int(text[:20]) if text.isascii() and text.isdigit() and not chunked else None
-
-
-def _copy(
-    url: str, answer: Any, file: IO[bytes], limit: int, say: Say, over: threading.Event
-) -> None:
-    """Write what arrives, until it ends, is too much or is no longer wanted."""
-    total, expected = 0, _length(answer)
-    while not over.is_set():
-        try:
-            block = answer.read1(BLOCK)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = _reason(error, started=True)
-            raise TransferError(url, reason, is_network=True) from None
-        total += len(block)
-        if total > limit:
-            raise TransferError(url, _too_long(limit), is_network=False)
-        if not block:
-            break
-        file.write(block)
-        say(total, expected or 0)
-    if expected is not None and total < expected:
+        raise TransferError(url, _reason(error, started), is_network=True) from None
+    if done < total:
         raise TransferError(url, "the connection was cut", is_network=True)
 
 
-def _too_long(limit: int) -> str:
-    return f"it is longer than {limit // 10**6} MB, which the published file is not"
+def _length(answer: Any) -> int:
+    """Return how long an answer is by its own account, 0 where it does not say."""
+    text = str(answer.headers.get("Content-Length", ""))
+    chunked = answer.headers.get("Transfer-Encoding")
+    return int(text[:20]) if text.isascii() and text.isdigit() and not chunked else 0
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows a server elsewhere, but never from https to anything else, nor to a file."""
 
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        """Return the request to make instead."""
-        scheme = urlsplit(newurl).scheme
-        if scheme != "https" and (scheme, req.type) != ("http", "http"):
-            raise _RedirectError(printable(newurl))
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
     def http_error_302(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any
     ) -> Any:
-        """Say ourselves where the server pointed, also where urllib would refuse."""
+        """Make the request again where the server points to, if that is as secure."""
         where = headers.get("location") or headers.get("uri") or ""
-        scheme = urlsplit(where).scheme
-        if scheme not in ("", "http", "https"):
+        scheme = urlsplit(urljoin(req.full_url, where)).scheme
+        if scheme != "https" and (scheme, req.type) != ("http", "http"):
             raise _RedirectError(printable(where))
         return super().http_error_302(req, fp, code, msg, headers)
 
@@ -170,12 +151,12 @@ class _RedirectError(OSError):
     """A server pointed to an address that is not followed."""
 
 
-def _reason(error: BaseException, *, started: bool = False) -> str:
+def _reason(error: BaseException, started: bool) -> str:
     """Return one phrase for a request that failed."""
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answered {error.code}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException):
-        return _reason(error.reason, started=started)
+        return _reason(error.reason, started)
     if isinstance(error, _RedirectError):
         return f"the server pointed to {str(error)!r}, which is not secure"
     if isinstance(error, ssl.SSLCertVerificationError):

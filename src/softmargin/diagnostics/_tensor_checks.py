@@ -11,15 +11,17 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 def check_floating(name: str, value: Tensor) -> None:
     """Raise ``TypeError`` unless the value is a floating-point tensor."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} must be a floating-point tensor, but got {kind}.")
+        raise TypeError(f"{name} must be a floating-point tensor, but got {_kind(value)}.")
 
 
 def check_integers(name: str, value: Tensor) -> None:
     """Raise ``TypeError`` unless the value is a tensor of whole numbers."""
     if not isinstance(value, Tensor) or value.dtype not in INTEGERS:
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} must be a tensor of whole numbers, but got {kind}.")
+        raise TypeError(f"{name} must be a tensor of whole numbers, but got {_kind(value)}.")
+
+
+def _kind(value: object) -> object:
+    return value.dtype if isinstance(value, Tensor) else type(value).__name__
 
 
 def check_finite(name: str, value: Tensor) -> None:

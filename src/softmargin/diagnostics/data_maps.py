@@ -68,9 +68,7 @@ def data_map(confidence: Tensor, correct: Tensor, margin: Tensor) -> DataMap:
 
 
 class Totals:
-    """Running sums over epochs, from which the data map is computed."""
-
-    FIELDS = ("seen", "mean", "squares", "margin", "right", "forgotten", "was_right")
+    """Running sums over epochs, from which the data map is computed; all attributes are tensors."""
 
     def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
         """Start with no epoch."""

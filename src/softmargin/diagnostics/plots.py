@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from softmargin._lazy import import_extra
 from softmargin.diagnostics.confidence import ConfidenceGroups
 from softmargin.diagnostics.data_maps import DataMap
 
@@ -34,8 +35,7 @@ def plot_data_map(data_map: DataMap, ax: Axes | None = None) -> Axes:
         >>> plot_data_map(found, Figure().add_subplot()).get_xlabel()
         'variability (standard deviation over epochs)'
     """
-    _check_type("data_map", data_map, DataMap)
-    _check_one_model("data_map", data_map.confidence, 1)
+    _check("data_map", data_map, DataMap, "confidence")
     ax = _axes(ax)
     columns = data_map.variability, data_map.confidence, data_map.correctness
     x, y, color = (column.cpu().numpy() for column in columns)
@@ -66,8 +66,7 @@ def plot_groups(groups: ConfidenceGroups, ax: Axes | None = None) -> Axes:
         >>> len(plot_groups(confidence_groups(confidence), Figure().add_subplot()).lines)
         5
     """
-    _check_type("groups", groups, ConfidenceGroups)
-    _check_one_model("groups", groups.members, 1)
+    _check("groups", groups, ConfidenceGroups, "members")
     ax = _axes(ax)
     curves = groups.curves.cpu().numpy()
     count = curves.shape[1]
@@ -83,24 +82,17 @@ def plot_groups(groups: ConfidenceGroups, ax: Axes | None = None) -> Axes:
 
 
 def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError(
-            'plots need matplotlib, which is missing: pip install "softmargin[lab]".'
-        ) from None
-    return plt.subplots()[1]
+    if ax is None:
+        _, ax = import_extra("matplotlib.pyplot", "plots need matplotlib").subplots()
+    return ax
 
 
-def _check_type(name: str, value: object, wanted: type) -> None:
+def _check(name: str, value: object, wanted: type, per_sample: str) -> None:
+    """Raise unless the value is of one model, which has one entry per sample."""
     if not isinstance(value, wanted):
         raise TypeError(f"{name} must be a {wanted.__name__}, but got {type(value).__name__}.")
-
-
-def _check_one_model(name: str, value: Tensor, dimensions: int) -> None:
-    if value.ndim != dimensions:
+    entries: Tensor = getattr(value, per_sample)
+    if entries.ndim != 1:
         raise ValueError(
-            f"{name} must be of one model, but got {len(value)} models; choose one of them."
+            f"{name} must be of one model, but got {len(entries)} models; choose one of them."
         )

@@ -21,7 +21,6 @@ from softmargin.diagnostics.data_maps import DataMap, Totals
 from softmargin.functional._checks import check_count
 
 SIZES = ("num_samples", "models")
-BY_EPOCH = ("confidences", "histograms", "biases")
 HISTOGRAM_BINS = 5
 
 
@@ -214,8 +213,8 @@ class ConfidenceRecorder:
         self._epoch = Epoch(self.num_samples, self.models, self._device)
         self._epoch.rows.copy_(state["under_way"])
         self._final.copy_(state["final"])
-        for name in Totals.FIELDS:
-            getattr(self._totals, name).copy_(state["totals"][name])
+        for name, total in vars(self._totals).items():
+            total.copy_(state["totals"][name])
         self._confidences, self._histograms, self._biases = (
             [each.to(self._device, copy=True) for each in state[name]]
             for name in ("confidences", "histograms", "biases")
@@ -232,7 +231,7 @@ class ConfidenceRecorder:
             "models": self.models,
             "under_way": self._epoch.rows,
             "final": self._final,
-            "totals": {name: getattr(self._totals, name) for name in Totals.FIELDS},
+            "totals": vars(self._totals),
             "confidences": self._confidences,
             "histograms": self._histograms,
             "biases": self._biases,
@@ -255,39 +254,44 @@ class ConfidenceRecorder:
 def _check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless the state is that of a recorder of the same size as ours."""
     _check_names("state", state, own)
-    ours, theirs = ({name: s[name] for name in SIZES} for s in (own, state))
+    ours, theirs = (tuple(each[name] for name in SIZES) for each in (own, state))
     if ours != theirs:
         raise ValueError(
-            "state must be of a recorder with (num_samples, models) = "
-            f"{tuple(ours.values())}, but got {tuple(theirs.values())}."
+            f"state must be of a recorder with (num_samples, models) = {ours}, but got {theirs}."
         )
-    for name in ("under_way", "final"):
-        _check_tensor(f"state[{name!r}]", state[name], own[name])
-    _check_names("state['totals']", state["totals"], own["totals"])
-    for name, total in own["totals"].items():
-        _check_tensor(f"state['totals'][{name!r}]", state["totals"][name], total)
-    _check_epochs(state, own["final"])
-
-
-def _check_epochs(state: Mapping[str, Any], final: Tensor) -> None:
-    """Check that every epoch has confidences, counts and a mean bias for every model."""
-    models, lengths = len(final), []
-    likes = final.half(), final.new_zeros(models, HISTOGRAM_BINS).long(), final.new_zeros(models)
-    for name, like in zip(BY_EPOCH, likes, strict=True):
-        if not isinstance(state[name], list):
-            raise ValueError(
-                f"state[{name!r}] must be a list, but got {type(state[name]).__name__}."
-            )
-        lengths.append(len(state[name]))
-        for epoch, value in enumerate(state[name]):
-            _check_tensor(f"state[{name!r}][{epoch}]", value, like)
+    final = own["final"]
+    counts = torch.zeros(len(final), HISTOGRAM_BINS, dtype=torch.int64)
+    like = {"confidences": [final.half()], "histograms": [counts], "biases": [final[:, 0]]}
+    _check_like("state", state, {**own, **like})
+    lengths = [len(state[name]) for name in like]
     if len(set(lengths)) > 1:
-        raise ValueError(
-            f"state must hold as many {', '.join(BY_EPOCH)} as epochs, but got {lengths}."
-        )
+        raise ValueError(f"state must hold as many {', '.join(like)} as epochs, but got {lengths}.")
     for epoch, confidence in enumerate(state["confidences"]):
         if bool(((confidence < 0) | (confidence > 1)).any()):
             raise ValueError(f"state['confidences'][{epoch}] must be between 0 and 1, but is not.")
+
+
+def _check_like(name: str, value: Any, like: Any) -> None:
+    """Raise ``ValueError`` unless a part of a state is built like one of ours.
+
+    A list may have any length; all its entries are like the one of ours.
+    """
+    if isinstance(like, Tensor):
+        wanted = f"a tensor of {like.dtype} and shape {tuple(like.shape)}"
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name} must be {wanted}, but got {type(value).__name__}.")
+        if value.dtype != like.dtype or value.shape != like.shape:
+            got = f"{value.dtype}, {tuple(value.shape)}"
+            raise ValueError(f"{name} must be {wanted}, but got {got}.")
+    elif isinstance(like, dict):
+        _check_names(name, value, like)
+        for key, each in like.items():
+            _check_like(f"{name}[{key!r}]", value[key], each)
+    elif isinstance(like, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{name} must be a list, but got {type(value).__name__}.")
+        for place, each in enumerate(value):
+            _check_like(f"{name}[{place}]", each, like[0])
 
 
 def _check_names(name: str, value: Any, wanted: Mapping[str, Any]) -> None:
@@ -295,11 +299,3 @@ def _check_names(name: str, value: Any, wanted: Mapping[str, Any]) -> None:
         raise ValueError(f"{name} must be a dict, but got {type(value).__name__}.")
     if missing := [key for key in wanted if key not in value]:
         raise ValueError(f"{name} must hold {', '.join(wanted)}, but {missing[0]!r} is missing.")
-
-
-def _check_tensor(name: str, value: Any, like: Tensor) -> None:
-    wanted = f"a tensor of {like.dtype} and shape {tuple(like.shape)}"
-    if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be {wanted}, but got {type(value).__name__}.")
-    if value.dtype != like.dtype or value.shape != like.shape:
-        raise ValueError(f"{name} must be {wanted}, but got {value.dtype}, {tuple(value.shape)}.")

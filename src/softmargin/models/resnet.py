@@ -99,6 +99,7 @@ class ResNet(ImageNetwork):
             Tiny-ImageNet), ``"imagenet"`` for a 7×7 convolution and a maximum over 3×3, each of
             stride 2.
         width: channels of the first stage's blocks; every stage doubles them.
+        stem_stride: of the stem of small images; 2 halves them before the first stage.
 
     Shape:
         x (N, C, H, W), features (N, D). H and W are at least the product of the strides: with
@@ -124,16 +125,18 @@ class ResNet(ImageNetwork):
         block: type[BasicBlock] | type[Bottleneck] = BasicBlock,
         images: str = "small",
         width: int = 64,
+        stem_stride: int = 1,
     ) -> None:
         """Make the layers."""
         check_image_options(in_channels, images)
+        check_count("stem_stride", stem_stride, 1)
         check_counts("blocks", blocks)
         check_count("the number of stages in blocks", len(blocks), 1)
         check_count("width", width, 1)
         if issubclass(block, Bottleneck) and width * block.inner % block.groups:
             step = block.groups // block.inner
             raise ValueError(f"width must be a multiple of {step}, but got {width}.")
-        layers = _stem(in_channels, width, images)
+        layers = _stem(in_channels, width, images, stem_stride)
         channels = width
         for index, count in enumerate(blocks):
             stage: list[nn.Module] = []
@@ -142,12 +145,12 @@ class ResNet(ImageNetwork):
                 stage.append(block(channels, width * 2**index, stride))
                 channels = width * 2**index * block.expansion
             layers[f"layer{index + 1}"] = nn.Sequential(*stage)
-        strides = 2 ** (len(blocks) - 1) * (4 if images == "imagenet" else 1)
+        strides = 2 ** (len(blocks) - 1) * (4 if images == "imagenet" else stem_stride)
         super().__init__(layers | pooled(), in_channels, channels, least_size=strides)
 
 
-def _stem(in_channels: int, width: int, images: str) -> dict[str, nn.Module]:
-    size, stride = (7, 2) if images == "imagenet" else (3, 1)
+def _stem(in_channels: int, width: int, images: str, stride: int) -> dict[str, nn.Module]:
+    size, stride = (7, 2) if images == "imagenet" else (3, stride)
     layers: dict[str, nn.Module] = {
         "conv1": convolution(in_channels, width, size, stride),
         "bn1": nn.BatchNorm2d(width),
@@ -158,7 +161,18 @@ def _stem(in_channels: int, width: int, images: str) -> dict[str, nn.Module]:
     return layers
 
 
-class ResNet18(ResNet):
+class _PublishedResNet(ResNet):
+    """A network of four stages whose blocks are fixed."""
+
+    blocks: ClassVar[tuple[int, ...]] = (3, 4, 6, 3)
+    block: ClassVar[type[BasicBlock] | type[Bottleneck]] = BasicBlock
+
+    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
+        """Make the layers."""
+        super().__init__(in_channels, self.blocks, block=self.block, images=images, width=width)
+
+
+class ResNet18(_PublishedResNet):
     """ResNet with 18 layers and 512 features; arguments as for :class:`ResNet`.
 
     With a linear head: 11,689,512 parameters for ImageNet and 1000 classes, 11,173,962 for small
@@ -170,12 +184,10 @@ class ResNet18(ResNet):
         512
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (2, 2, 2, 2), images=images, width=width)
+    blocks = (2, 2, 2, 2)
 
 
-class ResNet34(ResNet):
+class ResNet34(_PublishedResNet):
     """ResNet with 34 layers and 512 features; arguments as for :class:`ResNet`.
 
     With a linear head: 21,797,672 parameters for ImageNet and 1000 classes, 21,282,122 for small
@@ -187,12 +199,8 @@ class ResNet34(ResNet):
         128
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (3, 4, 6, 3), images=images, width=width)
 
-
-class ResNet50(ResNet):
+class ResNet50(_PublishedResNet):
     """ResNet with 50 layers in bottlenecks and 2048 features; arguments as for :class:`ResNet`.
 
     With a linear head: 25,557,032 parameters for ImageNet and 1000 classes, 23,520,842 for small
@@ -204,12 +212,10 @@ class ResNet50(ResNet):
         256
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        super().__init__(in_channels, (3, 4, 6, 3), block=Bottleneck, images=images, width=width)
+    block = Bottleneck
 
 
-class ResNeXt50(ResNet):
+class ResNeXt50(_PublishedResNet):
     """ResNeXt-50 32×4d with 2048 features; arguments as for :class:`ResNet`.
 
     With a linear head: 25,028,904 parameters for ImageNet and 1000 classes. A width other than 64
@@ -224,10 +230,7 @@ class ResNeXt50(ResNet):
         Xie et al., "Aggregated Residual Transformations for Deep Neural Networks", CVPR 2017.
     """
 
-    def __init__(self, in_channels: int = 3, *, images: str = "small", width: int = 64) -> None:
-        """Make the layers."""
-        block = GroupedBottleneck
-        super().__init__(in_channels, (3, 4, 6, 3), block=block, images=images, width=width)
+    block = GroupedBottleneck
 
 
 class SmallResNet(ResNet):
@@ -242,9 +245,10 @@ class SmallResNet(ResNet):
         in_channels: channels of an image.
         width: channels of the first stage.
         depth: blocks per stage.
+        stem_stride: of the first convolution; 2 takes a quarter of the time.
 
     Shape:
-        x (N, C, H, W) with H and W of at least 4, features (N, ``4 * width``).
+        x (N, C, H, W) with H and W of at least 4 times the stride, features (N, ``4 * width``).
 
     Example:
         >>> import torch
@@ -253,7 +257,9 @@ class SmallResNet(ResNet):
         torch.Size([2, 64])
     """
 
-    def __init__(self, in_channels: int = 3, *, width: int = 16, depth: int = 1) -> None:
+    def __init__(
+        self, in_channels: int = 3, *, width: int = 16, depth: int = 1, stem_stride: int = 1
+    ) -> None:
         """Make the layers."""
         check_count("depth", depth, 1)
-        super().__init__(in_channels, (depth,) * 3, width=width)
+        super().__init__(in_channels, (depth,) * 3, width=width, stem_stride=stem_stride)

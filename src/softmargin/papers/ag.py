@@ -6,30 +6,18 @@ Its experiments on tables are in :mod:`softmargin.papers.tabular`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers import desk, recipes
-from softmargin.papers.charts import (
-    ByAmount,
-    ByEpoch,
-    Differences,
-    bars,
-    by_length,
-    whiskered,
-)
+from softmargin.papers import methods as m
+from softmargin.papers.charts import ByAmount, ByEpoch, Differences, bars, by_length, whiskered
 from softmargin.papers.findings import Best, Compare, Floats, Rule, compare
 from softmargin.papers.grid import Plan, Task, each
-from softmargin.papers.methods import (
-    ARC_FACE,
-    ARC_GRAD,
-    ARC_GRAD_METHODS,
-    COSINES,
-    SOFT,
-    fewer,
-)
 from softmargin.papers.outcome import Finding
 from softmargin.papers.rows import CONNECTED, FIVE_SEEDS, Row, deviations
 from softmargin.papers.runs import ACCURACY, TOP_5, TRAINED, Runs, Score, after_epoch, after_share
@@ -40,6 +28,7 @@ from softmargin.papers.tables import (
     ScoreTable,
     method_values,
     some_epochs,
+    turned,
 )
 
 AGAINST_SOFT = "Differences are against Soft."
@@ -51,25 +40,24 @@ DESK_RECIPE = (
     "Adam's learning rate peaks at 0.002 instead of 0.1, with which fully connected networks "
     "diverge."
 )
+_row = partial(Row, seeds=FIVE_SEEDS, baseline=m.SOFT.name)
+
+
+def _six(desk_tasks: Sequence[Task], paper_tasks: Sequence[Task]) -> Plan:
+    """Return a plan in which all tasks have the paper's six methods."""
+    methods = m.ARC_GRAD_METHODS
+    return Plan(desk=each(desk_tasks, methods), paper=each(paper_tasks, methods))
+
 
 # --- accuracy: Tables IV, V and VII
 
-LEADS: tuple[Rule, ...] = (Compare(ACCURACY, ARC_GRAD.name, 1), Best(ACCURACY, ARC_GRAD.name))
-
-
-def _by_length(runs: Runs) -> list[Chart]:
-    return [by_length(runs, ACCURACY)]
-
-
-TABLE_4 = Row(
+LEADS: tuple[Rule, ...] = (Compare(ACCURACY, m.ARC_GRAD.name, 1), Best(ACCURACY, m.ARC_GRAD.name))
+TABLE_4 = _row(
     id="ag-tab4",
     title="Accuracy on CIFAR-10, with and without augmentation",
     place="Table IV",
     claim="ArcGrad has the highest accuracy of six methods, with and without augmentation.",
-    plan=Plan(
-        desk=each([desk.ARC_10_PLUS, desk.ARC_10], ARC_GRAD_METHODS),
-        paper=each([recipes.ARC_10_PLUS, recipes.ARC_10], ARC_GRAD_METHODS),
-    ),
+    plan=_six([desk.ARC_10_PLUS, desk.ARC_10], [recipes.ARC_10_PLUS, recipes.ARC_10]),
     findings=LEADS,
     tables=(ScoreTable(ACCURACY, paper="ag-tab4", note=AGAINST_SOFT), ScoreTable(TRAINED)),
     charts=(Differences(ACCURACY),),
@@ -81,18 +69,13 @@ TABLE_4 = Row(
             "network, three seeds.",
         ),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
-TABLE_5 = Row(
+TABLE_5 = _row(
     id="ag-tab5",
     title="Accuracy on CIFAR-100 with augmentation",
     place="Table V",
     claim="ArcGrad has the highest top-1 accuracy of six methods, Center the highest top-5.",
-    plan=Plan(
-        desk=each([desk.ARC_100], ARC_GRAD_METHODS),
-        paper=each([recipes.ARC_100_PLUS], ARC_GRAD_METHODS),
-    ),
+    plan=_six([desk.ARC_100], [recipes.ARC_100_PLUS]),
     findings=LEADS,
     tables=(
         *(
@@ -103,23 +86,16 @@ TABLE_5 = Row(
     ),
     charts=(Differences(ACCURACY),),
     deviations=deviations((RECIPE,), (CONNECTED, DESK_RECIPE, "Images are not augmented.")),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
-TABLE_7 = Row(
+TABLE_7 = _row(
     id="ag-tab7",
     title="Accuracy after few epochs",
     place="Table VII",
     claim="For every length of training ArcGrad is the most accurate, by most after few epochs.",
-    plan=Plan(
-        desk=each(desk.ARC_BY_EPOCHS, ARC_GRAD_METHODS),
-        paper=each(
-            [recipes.arc_epochs(epochs) for epochs in desk.ARC_EPOCHS.values()], ARC_GRAD_METHODS
-        ),
-    ),
+    plan=_six(desk.ARC_BY_EPOCHS, [recipes.arc_epochs(n) for n in desk.ARC_EPOCHS.values()]),
     findings=LEADS,
     tables=(ScoreTable(ACCURACY, paper="ag-tab7", note=AGAINST_SOFT), ScoreTable(TRAINED)),
-    charts=(Differences(ACCURACY), _by_length),
+    charts=(Differences(ACCURACY), lambda runs: [by_length(runs, ACCURACY)]),
     deviations=deviations(
         (
             RECIPE,
@@ -132,8 +108,6 @@ TABLE_7 = Row(
             "3, 6, 12 and 27 epochs stand for 10, 20, 40 and 90. Images are not augmented.",
         ),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
 
 # --- accuracy by share of the images: Figure 3
@@ -144,17 +118,17 @@ SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
 def growing_lead(runs: Runs, task: Task) -> list[Finding]:
     """Find whether ArcGrad's lead is larger with the fewest images than with all."""
     values, found = runs.by_amount(ACCURACY, task), []
-    ours, names = values[ARC_GRAD.name], ("the fewest images", "all")
-    for other in (SOFT.name, ARC_FACE.name):
+    ours, names = values[m.ARC_GRAD.name], ("the fewest images", "all")
+    for other in (m.SOFT.name, m.ARC_FACE.name):
         ends = zip(names, (min(ours), max(ours)), strict=True)
         leads = {name: ours[share] - values[other][share] for name, share in ends}
         found.append(
-            compare(f"the lead of {ARC_GRAD.name} over {other} in points", leads, names, 1)
+            compare(f"the lead of {m.ARC_GRAD.name} over {other} in points", leads, names, 1)
         )
     return found
 
 
-FIGURE_3 = Row(
+FIGURE_3 = _row(
     id="ag-fig3",
     title="Accuracy by share of the training images",
     place="Figure 3",
@@ -164,16 +138,16 @@ FIGURE_3 = Row(
         paper=[
             (
                 recipes.arc_epochs(20),
-                tuple(fewer(method, share) for share in SHARES for method in COSINES),
+                tuple(m.fewer(method, share) for share in SHARES for method in m.COSINES),
             )
         ],
     ),
     findings=(
         growing_lead,
         *(  # with the fewest images, of desk or of paper scale
-            Compare(ACCURACY, fewer(ARC_GRAD, share).name, 1, other=fewer(other, share).name)
+            Compare(ACCURACY, m.fewer(m.ARC_GRAD, share).name, 1, other=m.fewer(other, share).name)
             for share in (desk.SHARES[-1], SHARES[-1])
-            for other in COSINES[:-1]
+            for other in m.COSINES[:-1]
         ),
     ),
     tables=(
@@ -195,8 +169,6 @@ FIGURE_3 = Row(
         (RECIPE, "The shares are not printed: 1, 0.8, 0.6, 0.4 and 0.2 at paper scale."),
         (CONNECTED, DESK_RECIPE, "12 epochs, shares 1, 0.5, 0.25 and 0.1 of the part."),
     ),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
 )
 
 # --- angles: Table VI
@@ -207,37 +179,36 @@ OF_TRAINING = (
 )
 
 
-def _angle(name: str, title: str) -> Score:
-    phrase = f"the mean angle {title} in rad"
-    return Score(title, ("angles", name), unit="rad", better="", factor=1.0, phrase=phrase)
-
-
-WC_INTRA = _angle("wc_intra", "centre to own weight (WC-Intra)")
-W_INTER = _angle("w_inter", "between weights (W-Inter)")
-C_INTER = _angle("c_inter", "between centres (C-Inter)")
-ANGLES = (WC_INTRA, W_INTER, C_INTER)
+ANGLES = [
+    Score(title, ("angles", name), unit="rad", phrase=f"the mean angle {title} in rad")
+    for name, title in (
+        ("wc_intra", "centre to own weight (WC-Intra)"),
+        ("w_inter", "between weights (W-Inter)"),
+        ("c_inter", "between centres (C-Inter)"),
+    )
+]
+WC_INTRA, W_INTER, C_INTER = ANGLES
 
 
 def angles_chart(runs: Runs) -> list[Chart]:
     """Draw the three angles by method."""
-    values = method_values(runs, runs.tasks[0], ANGLES)
-    series = whiskered({(title, name): own for (name, title), own in values.items()})
+    series = whiskered(turned(method_values(runs, runs.tasks[0], ANGLES)))
     title = replace(WC_INTRA, title="Mean angle")
     return [bars(runs, title, [score.title for score in ANGLES], series)]
 
 
-TABLE_6 = Row(
+TABLE_6 = _row(
     id="ag-tab6",
     title="Angles within and between classes on CIFAR-10",
     place="Table VI",
     claim="ArcGrad brings class centres closest to their weights, and keeps classes farther apart "
     "than softmax.",
-    plan=Plan(desk=[(desk.ARC_10, ARC_GRAD_METHODS)], paper=[(recipes.ARC_10, ARC_GRAD_METHODS)]),
+    plan=_six([desk.ARC_10], [recipes.ARC_10]),
     findings=(
-        Compare(WC_INTRA, ARC_GRAD.name, -1),
-        Best(WC_INTRA, ARC_GRAD.name, -1),
-        Compare(W_INTER, ARC_GRAD.name, 1),
-        Compare(C_INTER, ARC_GRAD.name, 1),
+        Compare(WC_INTRA, m.ARC_GRAD.name, -1),
+        Best(WC_INTRA, m.ARC_GRAD.name, -1),
+        Compare(W_INTER, m.ARC_GRAD.name, 1),
+        Compare(C_INTER, m.ARC_GRAD.name, 1),
     ),
     tables=(
         MethodTable("Mean angle", ANGLES, paper="ag-tab6", transposed=True, note=AGAINST_SOFT),
@@ -245,14 +216,12 @@ TABLE_6 = Row(
     ),
     charts=(angles_chart,),
     deviations=deviations((RECIPE, OF_TRAINING), (CONNECTED, DESK_RECIPE)),
-    seeds=FIVE_SEEDS,
-    baseline=SOFT.name,
     notes=(OF_TRAINING,),
 )
 
 # --- angles by epoch: Figure 4
 
-PAIR = (SOFT, ARC_GRAD)
+PAIR = (m.SOFT, m.ARC_GRAD)
 
 
 def mean_angles(counts: Floats) -> Floats:
@@ -274,8 +243,6 @@ ANGLE = Score(
     reduce=mean_angles,
     first_epoch=0,
     unit="rad",
-    better="",
-    factor=1.0,
     phrase="the mean intra-class angle in rad",
 )
 STAGES = (0.25, 0.5, 1.0)  # of the training
@@ -303,13 +270,13 @@ def histograms(runs: Runs) -> list[Chart]:
     return charts
 
 
-FIGURE_4 = Row(
+FIGURE_4 = _row(
     id="ag-fig4",
     title="Intra-class angles by epoch on CIFAR-10",
     place="Figure 4",
     claim="ArcGrad makes intra-class angles smaller, and sooner, than softmax.",
     plan=Plan(desk=[(desk.ARC_10_PLUS, PAIR)], paper=[(recipes.ARC_10, PAIR)]),
-    findings=[Compare(after_share(ANGLE, stage), ARC_GRAD.name, -1) for stage in STAGES],
+    findings=[Compare(after_share(ANGLE, stage), m.ARC_GRAD.name, -1) for stage in STAGES],
     tables=(
         EpochTable(
             "Mean angle between a feature and its class's weight",
@@ -323,7 +290,6 @@ FIGURE_4 = Row(
         (RECIPE,), ("The small residual network of ag-tab4 with augmented images, three seeds.",)
     ),
     seeds={**FIVE_SEEDS, "desk": desk.RESIDUAL_SEEDS},
-    baseline=SOFT.name,
 )
 
 ROWS = (TABLE_4, TABLE_5, FIGURE_3, TABLE_6, FIGURE_4, TABLE_7)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,10 +69,9 @@ class Bars:
     def __call__(self, runs: Runs) -> list[Chart]:
         """Draw it."""
         values = score_values(runs, self.score, self.scaled)
-        betas = {each.name: each.beta for task in runs.judged for each in runs.methods(task)}
+        methods = [each for task in runs.judged for each in runs.methods(task)]
         rows = [short(row) for row in dict.fromkeys(row for row, _ in values)]
-        series = [replace(bar, beta=betas.get(bar.name)) for bar in whiskered(values)]
-        return [bars(runs, self.score, rows, series)]
+        return [bars(runs, self.score, rows, whiskered(values, methods))]
 
 
 def bars(runs: Runs, score: Score, rows: Sequence[str], series: Sequence[Series]) -> Chart:
@@ -89,9 +88,15 @@ def bars(runs: Runs, score: Score, rows: Sequence[str], series: Sequence[Series]
     )
 
 
-def whiskered(values: Values) -> list[Series]:
-    """Return a column of values as bars, with the smallest and largest seed as whiskers."""
+def whiskered(values: Values, methods: Iterable[Method] = ()) -> list[Series]:
+    """Return columns of values as bars, with the smallest and largest seed as whiskers.
+
+    Args:
+        values: by row and column.
+        methods: some of the columns, which have the colours of their β.
+    """
     rows = list(dict.fromkeys(row for row, _ in values))
+    betas = {method.name: method.beta for method in methods}
     series = []
     for column in dict.fromkeys(column for _, column in values):
         there = [place for place, row in enumerate(rows) if (row, column) in values]
@@ -99,7 +104,7 @@ def whiskered(values: Values) -> list[Series]:
         means, low, high = (
             [float(reduced(each)) for each in own] for reduced in (np.mean, np.min, np.max)
         )
-        series.append(Series(column, there, means, low, high))
+        series.append(Series(column, there, means, low, high, beta=betas.get(column)))
     return series
 
 
@@ -116,17 +121,8 @@ class ByBeta:
             found = sorted(runs.methods(task), key=lambda method: method.beta or 0.0)
             curves = np.stack([self.score.of(runs, task, method) for method in found], 1)
             series.append(banded(task.name, [method.beta or 0.0 for method in found], curves))
-        chart = Chart(
-            self.score.path[-1].replace("_", "-"),
-            f"{self.score.title} by β",
-            "line",
-            "β",
-            self.score.label,
-            series,
-            log_x=True,
-            note=f"{runs.note}; {BAND}.",
-        )
-        return [chart]
+        name, title = self.score.path[-1].replace("_", "-"), f"{self.score.title} by β"
+        return [lines(runs, name, title, "β", self.score.label, series, log_x=True)]
 
 
 @dataclass(frozen=True)
@@ -164,9 +160,7 @@ class ByAmount:
             level = float(self.score.of(runs, task, runs.baseline).mean())
             ends = [series[0].x[0], series[0].x[-1]]
             series.append(Series(runs.baseline, ends, [level, level], dashed=True))
-        note = f"{runs.note}; {BAND}."
-        chart = Chart(self.name, self.title, "line", self.x_label, self.y_label, series, note=note)
-        return [chart]
+        return [lines(runs, self.name, self.title, self.x_label, self.y_label, series)]
 
 
 def by_length(runs: Runs, score: Score) -> Chart:
@@ -176,16 +170,9 @@ def by_length(runs: Runs, score: Score) -> Chart:
         method_band(method, epochs, np.stack([score.of(runs, t, method) for t in runs.tasks], 1))
         for method in runs.methods(runs.tasks[0])
     ]
-    return Chart(
-        "accuracy-by-epochs",
-        "Accuracy by the number of epochs of a training",
-        "line",
-        "epochs",
-        "test accuracy (%)",
-        series,
-        log_x=True,
-        note=f"{runs.note}; {BAND}. Every point is a training of its own.",
-    )
+    name, title = "accuracy-by-epochs", "Accuracy by the number of epochs of a training"
+    note = "Every point is a training of its own."
+    return lines(runs, name, title, "epochs", "test accuracy (%)", series, note, log_x=True)
 
 
 @dataclass(frozen=True)
@@ -208,14 +195,14 @@ class ByEpoch:
         """Draw it."""
         several = len(runs.judged) > 1
         return [
-            Chart(
+            lines(
+                runs,
                 file_name(self.name, task) if several else self.name,
                 f"{self.curve.title} {'later on' if self.skip else 'by epoch'}, {task.name}",
-                "line",
                 "epoch",
                 self.curve.label,
                 [self._series(runs, task, method) for method in runs.methods(task)],
-                note=f"{runs.note}; {BAND}.{self.note and f' {self.note}'}",
+                self.note,
             )
             for task in runs.judged
         ]
@@ -267,6 +254,25 @@ def _diagram(runs: Runs, task: Task, method: Method) -> Series:
     )
 
 
+# --- what charts are made of
+
+
+def lines(
+    runs: Runs,
+    name: str,
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Sequence[Series],
+    note: str = "",
+    *,
+    log_x: bool = False,
+) -> Chart:
+    """Return a chart of means over seeds with their intervals."""
+    note = f"{runs.note}; {BAND}.{note and f' {note}'}"
+    return Chart(name, title, "line", x_label, y_label, series, log_x=log_x, note=note)
+
+
 def method_band(method: Method, x: Sequence[float], curves: Floats) -> Series:
     """Return a method's mean over seeds of curves (seeds, places), with its interval."""
     series = banded(method.name, x, curves)
@@ -277,10 +283,8 @@ def banded(name: str, x: Sequence[float], curves: Floats, digits: int = 4) -> Se
     """Return the mean over seeds of curves (seeds, places), with its 95 % interval."""
     found = [summary(values) for values in curves.T]
     mean = [round(each.mean, digits) for each in found]
-    if len(curves) == 1:
-        return Series(name, list(x), mean)
-    low = [round(each.low, digits) for each in found if each.low is not None]
-    high = [round(each.high, digits) for each in found if each.high is not None]
+    low = tuple(round(each.low, digits) for each in found if each.low is not None)
+    high = tuple(round(each.high, digits) for each in found if each.high is not None)
     return Series(name, list(x), mean, low, high)
 
 

@@ -70,7 +70,10 @@ class Monotone:
         """Judge it."""
         order = self.methods or tuple(method.name for method in runs.methods(task))
         values = {name: self.score.of(runs, task, name) for name in order if runs.has(task, [name])}
-        return [monotone(self.score.on(task), values, self.sign, self.score.digits)]
+        means = [float(own.mean()) for own in values.values()]
+        listed = ", ".join(f"{mean:,.{self.score.digits}f}" for mean in means)
+        text = f"{self.score.on(task)} goes {listed} on average along {', '.join(values)}"
+        return [Finding(text, bool((self.sign * np.diff(means) >= 0).all()))]
 
 
 @dataclass(frozen=True)
@@ -137,14 +140,6 @@ def compare(
     )
     clear = direction(comparison)
     return Finding(text, None if clear == 0 else clear == sign)
-
-
-def monotone(what: str, values: Mapping[str, Floats], sign: int, digits: int) -> Finding:
-    """Find whether means never move against a direction from each name to the next."""
-    means = [float(own.mean()) for own in values.values()]
-    listed = ", ".join(f"{mean:,.{digits}f}" for mean in means)
-    text = f"{what} goes {listed} on average along {', '.join(values)}"
-    return Finding(text, bool((sign * np.diff(means) >= 0).all()))
 
 
 def against(a: Floats, b: Floats) -> Comparison | None:

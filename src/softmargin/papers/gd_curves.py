@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from softmargin.papers.findings import (
     Compare,
     Floats,
     Monotone,
+    Rule,
     against,
     direction,
     interval,
@@ -25,8 +27,8 @@ from softmargin.papers.gd_mnist import (
     OPEN,
     SEEDS,
     SMALLEST,
-    deviations,
-    file_name,
+    chart_name,
+    mnist_deviations,
     shared_plan,
 )
 from softmargin.papers.grid import Method, Task
@@ -80,18 +82,20 @@ def drawn_epochs(epochs: int) -> list[int]:
     return sorted({*range(1, min(epochs, EVERY_EPOCH_UP_TO) + 1), *later, epochs})
 
 
-def of_groups(title: str, reduce: Callable[[Floats], Floats]) -> Score:
-    """Return a gap between groups, from their confidence by epoch (seeds, epochs, groups)."""
-    return Score(
-        title,
-        array="groups",
-        reduce=reduce,
-        unit="confidence",
-        digits=3,
-        better="",
-        factor=1.0,
-        phrase=f"the gap ({title})",
-    )
+MEAN_GAP = Score(
+    "mean over all epochs",
+    array="groups",
+    reduce=lambda curves: gap(curves).mean(1),
+    unit="confidence",
+    digits=3,
+    phrase="the gap (mean over all epochs)",
+)
+EQUAL_GAP = replace(
+    MEAN_GAP,
+    title="at equal progress",
+    reduce=gap_at_progress,
+    phrase="the gap (at equal progress)",
+)
 
 
 def until_half(place: int) -> Score:
@@ -103,33 +107,29 @@ def until_half(place: int) -> Score:
         unit="epochs",
         digits=1,
         better="lower",
-        factor=1.0,
     )
 
 
-MEAN_GAP = of_groups("mean over all epochs", lambda curves: gap(curves).mean(1))
-EQUAL_GAP = of_groups("at equal progress", gap_at_progress)
+def panel(
+    method: Method, name: str, title: str, y_label: str, series: Sequence[Series], note: str
+) -> Chart:
+    """Return a chart by epoch for one β."""
+    name, title = chart_name(name, method), f"{title}, {method.name}"
+    return Chart(name, title, "line", "epoch", y_label, series, note=note)
 
 
 def group_charts(runs: Runs) -> list[Chart]:
     """Draw the confidence of five groups by epoch, a chart for each β."""
     (task,) = runs.judged
+    title, y_label = "Five groups of training samples", "mean confidence in the true class"
+    note = f"{runs.note}; fifths of the training samples by final confidence; {BAND}."
     charts = []
     for method in runs.present(task, GROUP_PANELS):
         curves = runs.arrays(task, method, "groups")
         epochs = drawn_epochs(curves.shape[1])
         groups = zip(GROUPS, np.moveaxis(curves[:, np.array(epochs) - 1], -1, 0), strict=True)
-        charts.append(
-            Chart(
-                file_name("groups", method),
-                f"Five groups of training samples, {method.name}",
-                "line",
-                "epoch",
-                "mean confidence in the true class",
-                [banded(f"group {name}", epochs, own, 3) for name, own in groups],
-                note=f"{runs.note}; fifths of the training samples by final confidence; {BAND}.",
-            )
-        )
+        series = [banded(f"group {name}", epochs, own, 3) for name, own in groups]
+        charts.append(panel(method, "groups", title, y_label, series, note))
     return charts
 
 
@@ -157,29 +157,21 @@ def gap_chart(runs: Runs) -> list[Chart]:
 def trace_charts(runs: Runs) -> list[Chart]:
     """Draw single samples of the first seed; a mean over seeds would be of different samples."""
     (task,) = runs.judged
-    return [_trace_chart(runs, task, method) for method in runs.present(task, TRACE_PANELS)]
-
-
-def _trace_chart(runs: Runs, task: Task, method: Method) -> Chart:
-    traces = runs.arrays(task, method, "traces")[0]
-    epochs = drawn_epochs(len(traces))
-    drawn = traces[np.array(epochs) - 1][:, DRAWN].round(4)
-    numbers = runs.runs(task, method)[0][0].arrays["traced"][DRAWN]
-    series = [
-        Series(f"sample {number}", list(epochs), trace.tolist())
-        for number, trace in zip(numbers, drawn.T, strict=True)
-    ]
-    return Chart(
-        file_name("traces", method),
-        f"Single training samples, {method.name}",
-        "line",
-        "epoch",
-        "confidence in the true class",
-        series,
-        note=f"{runs.scope.scale.capitalize()} scale, the first seed; the same samples for every "
-        "β, from hard to easy, chosen by rank of final confidence with β = 1: half of them at even "
-        "steps in the hardest fifth, half in the rest.",
+    title, y_label = "Single training samples", "confidence in the true class"
+    note = (
+        f"{runs.scope.scale.capitalize()} scale, the first seed; the same samples for every β, "
+        "from hard to easy, chosen by rank of final confidence with β = 1: half of them at even "
+        "steps in the hardest fifth, half in the rest."
     )
+    charts = []
+    for method in runs.present(task, TRACE_PANELS):
+        result, place = runs.runs(task, method)[0]
+        traces = result.arrays["traces"][place].astype(np.float64)
+        epochs = drawn_epochs(len(traces))
+        drawn = zip(result.arrays["traced"], traces[np.array(epochs) - 1].round(4).T, strict=True)
+        series = [Series(f"sample {number}", epochs, own.tolist()) for number, own in drawn]
+        charts.append(panel(method, "traces", title, y_label, series[DRAWN], note))
+    return charts
 
 
 FIGURE_3 = Row(
@@ -207,7 +199,7 @@ FIGURE_3 = Row(
         ),
     ),
     charts=(group_charts, gap_chart, trace_charts),
-    deviations=deviations(OPEN),
+    deviations=mnist_deviations(OPEN),
     seeds=SEEDS,
     notes=(
         "The gap is the mean confidence of the easiest fifth of the training samples minus that of "
@@ -226,34 +218,17 @@ CURVES = (*betas(5, 2, 1, 0.1, 0.01), *WARM_UPS)
 CONSTANT = tuple(method.name for method in CURVES if method.warm_up is None)
 
 
-NLL = Score(
+NLL_CURVE = Score(
     "Test cross-entropy",
     array="nll",
     unit="nats",
     digits=4,
     better="lower",
-    factor=1.0,
     phrase="cross-entropy in nats",
 )
 EARLY = 0.05  # of all epochs, fixed beforehand
 EARLY_ACCURACY, LAST_ACCURACY = (after_share(ACCURACY_CURVE, share) for share in (EARLY, 1))
-EARLY_NLL, LAST_NLL = (after_share(NLL, share) for share in (EARLY, 1))
-
-
-def epochs_table(curve: Score) -> EpochTable:
-    """Return a table of some epochs."""
-    title = f"{curve.title} after some epochs"
-    note = f"The paper has these values as curves only. {AGAINST_ONE}"
-    return EpochTable(title, curve, (EARLY, 0.25, 1.0), note)
-
-
-def epochs_charts(curve: Score) -> tuple[ByEpoch, ByEpoch]:
-    """Draw all epochs, and those after the first fifth again."""
-    note = "Warm-ups are dashed, in the colour of the β they end with."
-    return (
-        ByEpoch(curve, f"{curve.array}-by-epoch", note=note),
-        ByEpoch(curve, f"{curve.array}-later", skip=0.2, note=note),
-    )
+EARLY_NLL, LAST_NLL = (after_share(NLL_CURVE, share) for share in (EARLY, 1))
 
 
 def warm_up_ends_best(runs: Runs, task: Task) -> list[Finding]:
@@ -288,51 +263,68 @@ def lead_shrinks(runs: Runs, task: Task) -> list[Finding]:
     return [Finding(text, before > 0 and after < before)]
 
 
-EARLY_NOTE = (
-    f"The {WARM_UPS[0].name} is the paper's in its second version, the {WARM_UPS[1].name} in its "
-    "first."
-)
-FIGURE_4 = Row(
-    id="gd-fig4",
-    title="Test accuracy by epoch and β",
-    place="Figure 4",
-    claim="Smaller β learns faster at first and ends with better accuracy (0.01 above 1, 5 below "
-    "it); a warm-up of β ends better still.",
-    plan=shared_plan(CURVES),
-    findings=(
+def curve_row(
+    number: int, title: str, claim: str, curve: Score, findings: Sequence[Rule], said: str = ""
+) -> Row:
+    """Return a figure of a curve by epoch: all epochs, and those after the first fifth again."""
+    note = "Warm-ups are dashed, in the colour of the β they end with."
+    return Row(
+        id=f"gd-fig{number}",
+        title=title,
+        place=f"Figure {number}",
+        claim=claim,
+        plan=shared_plan(CURVES),
+        findings=findings,
+        tables=(
+            EpochTable(
+                f"{curve.title} after some epochs",
+                curve,
+                (EARLY, 0.25, 1.0),
+                f"The paper has these values as curves only. {AGAINST_ONE}",
+            ),
+        ),
+        charts=(
+            ByEpoch(curve, f"{curve.array}-by-epoch", note=note),
+            ByEpoch(curve, f"{curve.array}-later", skip=0.2, note=note),
+        ),
+        deviations=mnist_deviations(f"{OPEN}{said}"),
+        seeds=SEEDS,
+        notes=(
+            FEW_SEEDS,
+            f"The {WARM_UPS[0].name} is the paper's in its second version, the {WARM_UPS[1].name} "
+            "in its first.",
+        ),
+    )
+
+
+FIGURE_4 = curve_row(
+    4,
+    "Test accuracy by epoch and β",
+    "Smaller β learns faster at first and ends with better accuracy (0.01 above 1, 5 below it); a "
+    "warm-up of β ends better still.",
+    ACCURACY_CURVE,
+    (
         Monotone(EARLY_ACCURACY, 1, CONSTANT),
         Compare(EARLY_ACCURACY, SMALLEST, 1),
         Compare(LAST_ACCURACY, SMALLEST, 1),
         Compare(LAST_ACCURACY, LARGEST, -1),
         warm_up_ends_best,
     ),
-    tables=(epochs_table(ACCURACY_CURVE),),
-    charts=epochs_charts(ACCURACY_CURVE),
-    deviations=deviations(OPEN),
-    seeds=SEEDS,
-    notes=(FEW_SEEDS, EARLY_NOTE),
 )
-FIGURE_5 = Row(
-    id="gd-fig5",
-    title="Cross-entropy by epoch and β",
-    place="Figure 5",
-    claim="Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as "
-    "β's own objective and cross-entropy part.",
-    plan=shared_plan(CURVES),
-    findings=(
+FIGURE_5 = curve_row(
+    5,
+    "Cross-entropy by epoch and β",
+    "Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as β's "
+    "own objective and cross-entropy part.",
+    NLL_CURVE,
+    (
         Monotone(EARLY_NLL, -1, CONSTANT),
         Compare(EARLY_NLL, SMALLEST, -1),
         Compare(EARLY_NLL, LARGEST, 1),
         lead_shrinks,
     ),
-    tables=(epochs_table(NLL),),
-    charts=epochs_charts(NLL),
-    deviations=deviations(
-        f"{OPEN} The paper does not say on which images its cross-entropy was taken: here it is "
-        "the plain one (β = 1) of the test images, whatever β a network was trained with."
-    ),
-    seeds=SEEDS,
-    notes=(FEW_SEEDS, EARLY_NOTE),
+    " The paper does not say on which images its cross-entropy was taken: here it is the plain one "
+    "(β = 1) of the test images, whatever β a network was trained with.",
 )
 
 ROWS = (FIGURE_3, FIGURE_4, FIGURE_5)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from softmargin.charts import Chart, Series
 from softmargin.papers import desk
-from softmargin.papers.charts import whiskered
-from softmargin.papers.findings import Compare, Floats, Monotone, Rule
+from softmargin.papers.charts import bars, whiskered
+from softmargin.papers.core import Result
+from softmargin.papers.findings import Compare, Monotone, Rule
 from softmargin.papers.grid import Grid, Method, Plan, Task
 from softmargin.papers.methods import betas
 from softmargin.papers.outcome import ResultTable
 from softmargin.papers.printed import printed_means
 from softmargin.papers.rows import FIVE_SEEDS, Row
 from softmargin.papers.runs import Runs, Score
-from softmargin.papers.tables import MethodTable, method_values
+from softmargin.papers.tables import MethodTable, method_values, turned
 
 # with five seeds no exact paired test can give a p below 0.06
 SEEDS = {"smoke": 2, "desk": 8, "paper": 8}
@@ -43,7 +46,7 @@ OPEN = (
 )
 
 
-def deviations(text: str) -> dict[str, str]:
+def mnist_deviations(text: str) -> dict[str, str]:
     """Return the deviations by scale; desk scale is the paper's."""
     return {"smoke": _SMOKE, "desk": text, "paper": text}
 
@@ -55,7 +58,7 @@ def shared_plan(methods: Sequence[Method], *more: tuple[Task, Sequence[Method]])
     return Plan(desk=whole, paper=whole, smoke=[(desk.DIGITS, there)])
 
 
-def file_name(stem: str, method: Method) -> str:
+def chart_name(stem: str, method: Method) -> str:
     """Return a name for a chart of a method, without dots, which would look like an ending."""
     return f"{stem}-beta-{method.short_name.replace('.', '_')}"
 
@@ -65,47 +68,30 @@ def file_name(stem: str, method: Method) -> str:
 INTERVALS = ("p ≤ 0.2", "0.2 < p ≤ 0.4", "0.4 < p ≤ 0.6", "0.6 < p ≤ 0.8", "0.8 < p")
 PHRASES = {0: "the number of samples at p ≤ 0.2", 4: "the number above 0.8"}
 IN_PRINT = betas(1, 0.5, 0.1, 0.01, 0.001)
-_COUNT = Score("", unit="samples", digits=0, better="", factor=1.0)
 
 
-def counted(counts: Score) -> list[Score]:
-    """Return a score for each interval of confidence, of counts (seeds, intervals)."""
-
-    def of_interval(place: int) -> Score:
-        def reduce(found: Floats) -> Floats:
-            return (counts.reduce(found) if counts.reduce else found)[:, place]
-
-        phrase = PHRASES.get(place, "")
-        return replace(counts, title=INTERVALS[place], reduce=reduce, phrase=phrase)
-
-    return [of_interval(place) for place in range(len(INTERVALS))]
-
-
-FINAL = counted(replace(_COUNT, path=("histogram",)))  # with the final weights
-LAST = counted(replace(_COUNT, path=("trained_histogram",)))  # as met in the last epoch
+def counts(*epoch: int, **where: Any) -> list[Score]:
+    """Return a score for each interval, from counts (seeds, intervals) or those of an epoch."""
+    return [
+        Score(
+            title,
+            **where,
+            reduce=itemgetter((slice(None), *epoch, place)),
+            unit="samples",
+            digits=0,
+            phrase=PHRASES.get(place, ""),
+        )
+        for place, title in enumerate(INTERVALS)
+    ]
 
 
-def early(runs: Runs) -> tuple[Task, int, list[Score]] | None:
-    """Return the counts as met in the epoch in which β = 1 is where it is in the paper.
-
-    The epoch is chosen by β = 1 alone, by its mean number of samples above 0.8.
-
-    Returns:
-        The task of the first epochs, the epoch from 0, and the scores; None at small scales.
-    """
-    task = runs.serving(runs.judged[0])
-    if task is None:
-        return None
-    above = runs.arrays(task, runs.baseline, "histograms")[:, :, -1].mean(0)
-    in_paper = printed_means("gd-tab1")[runs.baseline][INTERVALS[-1]]
-    epoch = int(np.abs(above - in_paper).argmin())
-    counts = replace(_COUNT, array="histograms", reduce=lambda found: found[:, epoch])
-    return task, epoch, counted(counts)
+FINAL = counts(path=("histogram",))  # with the final weights
+LAST = counts(path=("trained_histogram",))  # as met in the last epoch
 
 
-def count_findings(counts: Sequence[Score]) -> tuple[Rule, ...]:
+def count_findings(scores: Sequence[Score]) -> tuple[Rule, ...]:
     """Judge both halves of the claim at β fixed beforehand: the smallest, and the paper's best."""
-    low, *_, high = counts
+    low, *_, high = scores
     best, smallest = "β = 0.1", "β = 0.001"
     falling = ("β = 0.5", best, "β = 0.01", smallest)  # the paper's own counts dip before
     return (
@@ -114,6 +100,23 @@ def count_findings(counts: Sequence[Score]) -> tuple[Rule, ...]:
         Compare(high, best, 1),
         Compare(high, smallest, -1, other=best),
     )
+
+
+def early(runs: Runs) -> tuple[Task, int, list[Score]] | None:
+    """Return the counts as met in the epoch in which β = 1 is where it is in the paper.
+
+    The epoch is chosen by β = 1 alone, by its mean number of samples above 0.8.
+
+    Returns:
+        The task of the first epochs, the epoch, and the scores; None at small scales.
+    """
+    task = runs.serving(runs.judged[0])
+    if task is None:
+        return None
+    above = runs.arrays(task, runs.baseline, "histograms")[:, :, -1].mean(0)
+    in_paper = printed_means("gd-tab1")[runs.baseline][INTERVALS[-1]]
+    place = int(np.abs(above - in_paper).argmin())
+    return task, place + 1, counts(place, array="histograms")
 
 
 EARLY_RULE = (
@@ -129,11 +132,11 @@ def early_table(runs: Runs) -> list[ResultTable]:
         return []
     task, epoch, scores = found
     table = MethodTable(
-        f"The same, counted during epoch {epoch + 1} of the same training",
+        f"The same, counted during epoch {epoch} of the same training",
         scores,
         paper="gd-tab1",
-        note=f"Every sample as training met it in epoch {epoch + 1}, in which β = 1 has about as "
-        "many above 0.8 as in the paper.",
+        note=f"Every sample as training met it in epoch {epoch}, in which β = 1 has about as many "
+        "above 0.8 as in the paper.",
         serves=task.serves,
     )
     return table(runs)
@@ -148,7 +151,7 @@ def early_remark(runs: Runs) -> str:
     agree = sum(each.agrees is True for each in judged)
     return (
         f"These networks fit nearly all of their training set, the paper's did not; in epoch "
-        f"{epoch + 1}, where β = 1 has as many samples above 0.8 as in the paper, {agree} of the "
+        f"{epoch}, where β = 1 has as many samples above 0.8 as in the paper, {agree} of the "
         f"{len(judged)} parts of the claim agree ({judged[1].text})."
     )
 
@@ -156,23 +159,14 @@ def early_remark(runs: Runs) -> str:
 def counts_chart(runs: Runs) -> list[Chart]:
     """Draw the counts of every interval by β."""
     (task,) = runs.judged
-    values = method_values(runs, task, FINAL, IN_PRINT)
-    series = whiskered({(title, name): own for (name, title), own in values.items()})
-    chart = Chart(
-        "counts",
-        "Training samples by final confidence",
-        "bars",
-        "confidence p in the true class",
-        "training samples",
-        [replace(each, beta=runs.method(task, each.name).beta) for each in series],
-        log_y=True,
-        categories=INTERVALS,
-        note=f"{runs.note}; bars are means over seeds, whiskers the smallest and largest seed.",
-    )
-    return [chart]
+    values = turned(method_values(runs, task, FINAL, IN_PRINT))
+    samples = replace(FINAL[0], title="Training samples by final confidence")
+    chart = bars(runs, samples, INTERVALS, whiskered(values, IN_PRINT))
+    x_label, y_label = "confidence p in the true class", "training samples"
+    return [replace(chart, name="counts", x_label=x_label, y_label=y_label, log_y=True)]
 
 
-_TEST = Score("test accuracy", ("final", "accuracy"), better="")
+_TEST = Score("test accuracy", ("final", "accuracy"))
 TABLE_1 = Row(
     id="gd-tab1",
     title="Confidence of training samples by β",
@@ -215,7 +209,7 @@ TABLE_1 = Row(
         ),
     ),
     charts=(counts_chart,),
-    deviations=deviations(
+    deviations=mnist_deviations(
         f"{OPEN} The paper does not say when confidences were counted: here after training, with "
         "the final weights; the counts met during the last epoch are given, too."
     ),
@@ -234,14 +228,12 @@ MEDIAN = Score(
     unit="ratio",
     digits=3,
     better="lower",
-    factor=1.0,
     phrase="the median distance within classes over that between them",
 )
 GIVEN_UP = Score(
     "training samples at p ≤ 0.2",
     path=("histogram",),
     reduce=lambda counts: counts[:, 0] / counts.sum(1),
-    better="",
     phrase="the share of training samples at p ≤ 0.2 in %",
 )
 
@@ -249,39 +241,38 @@ GIVEN_UP = Score(
 def features_charts(runs: Runs) -> list[Chart]:
     """Draw the features of the first seed: other seeds turn and mirror the plane."""
     (task,) = runs.judged
-    return [_features(runs, task, method) for method in runs.methods(task)]
+    return [
+        Chart(
+            chart_name("features", method),
+            f"Features of test images, {method.name}",
+            "points",
+            "first feature",
+            "second feature",
+            _features(*runs.runs(task, method)[0]),
+            note=f"{runs.scope.scale.capitalize()} scale, the first seed; at most 100 test images "
+            "per class, the first ones; weights' directions on a circle around all of them.",
+            extra={"equal": 1.0},
+        )
+        for method in runs.methods(task)
+    ]
 
 
-def _features(runs: Runs, task: Task, method: Method) -> Chart:
-    result, place = runs.runs(task, method)[0]
+def _features(result: Result, place: int) -> list[Series]:
+    """Return the features of every class, and rays in the directions of the weights."""
     features, weights = result.arrays["features"][place], result.arrays["weights"][place]
     labels = result.arrays["labels"]
-    series = []
-    for k in np.unique(labels):
-        x, y = (_three_digits(each) for each in features[labels == k].T)
-        series.append(Series(f"digit {k}", x, y))
     reach = np.linalg.norm(features, axis=1).max()
     tips = reach * weights / np.linalg.norm(weights, axis=1, keepdims=True)
     # from the origin to each tip, with a gap before the next
     rays = np.stack([np.zeros_like(tips), tips, np.full_like(tips, np.nan)], axis=1)
-    x, y = (_three_digits(each) for each in rays.reshape(-1, 2).T)
-    series.append(Series("class weights", x, y, dashed=True))
-    return Chart(
-        file_name("features", method),
-        f"Features of test images, {method.name}",
-        "points",
-        "first feature",
-        "second feature",
-        series,
-        note=f"{runs.scope.scale.capitalize()} scale, the first seed; at most 100 test images per "
-        "class, the first ones; weights' directions on a circle around all of them.",
-        extra={"equal": 1.0},
-    )
-
-
-def _three_digits(values: Floats) -> list[float]:
-    """Return values with three significant digits: enough for a picture."""
-    return [float(f"{value:.3g}") for value in values]
+    points = {f"digit {k}": features[labels == k] for k in np.unique(labels)}
+    drawn = {**points, "class weights": rays.reshape(-1, 2)}
+    series = []
+    for name, own in drawn.items():
+        # three significant digits are enough for a picture
+        x, y = ([float(f"{value:.3g}") for value in axis] for axis in own.T)
+        series.append(Series(name, x, y, dashed=name not in points))
+    return series
 
 
 FIGURE_1 = Row(
@@ -309,7 +300,7 @@ FIGURE_1 = Row(
         MethodTable("What it costs", (_TEST, GIVEN_UP)),
     ),
     charts=(features_charts,),
-    deviations=deviations(
+    deviations=mnist_deviations(
         "The paper gives no recipe for this figure: it is that of Table 1, with a further layer "
         "of two units without ReLU before the last one. Features are those of test images."
     ),

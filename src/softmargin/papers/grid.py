@@ -155,41 +155,38 @@ class Task:
         """Return the cells that hold some methods for some seeds."""
         chosen = seeds[: self.most_seeds]
         if self.methods:
-            return [self.together(seed) for seed in chosen]
-        return [self._by_itself(method, seed) for seed in chosen for method in methods]
+            return [self.cell(seed) for seed in chosen]
+        return [self.cell(seed, method) for seed in chosen for method in methods]
 
-    def together(self, seed: int) -> Cell:
-        """Return the cell of all methods that are trained together."""
-        config = self._config(seed, self.training)
-        config["methods"] = [{"name": each.name, **each.training} for each in self.methods]
-        return Cell(TOGETHER, config, f"{self.name}, seed {seed}", self._seconds, (self.data,))
+    def cell(self, seed: int, method: Method | None = None) -> Cell:
+        """Return the cell of one method, or of all that are trained together."""
+        config: dict[str, Any] = {
+            "task": self.name,
+            "data": self.data,
+            "model": self.model,
+            "seed": seed,
+            "training": dict(self.training),
+            "part": dict(self.part),
+            "measures": list(self.measures),
+        }
+        if method is None:
+            config["methods"] = [{"name": each.name, **each.training} for each in self.methods]
+            return self._cell(TOGETHER, config, self.methods)
+        config["training"] |= method.training
+        config["method"] = method.name
+        if method.beta is not None:
+            config["beta"] = method.beta
+        return self._cell(ONE, config, [method])
 
     def variant(self, method: Method) -> str:
         """Return what a method is called in the results of cells."""
         return method.name
 
-    @property
-    def _seconds(self) -> float:
-        return CHEAPEST + self.seconds * sum(each.cost for each in self.methods)
-
-    def _by_itself(self, method: Method, seed: int) -> Cell:
-        config = self._config(seed, {**self.training, **method.training})
-        config["method"] = method.name
-        if method.beta is not None:
-            config["beta"] = method.beta
-        label = f"{self.name}, {method.name}, seed {seed}"
-        return Cell(ONE, config, label, CHEAPEST + self.seconds * method.cost, (self.data,))
-
-    def _config(self, seed: int, training: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "task": self.name,
-            "data": self.data,
-            "model": self.model,
-            "seed": seed,
-            "training": dict(training),
-            "part": dict(self.part),
-            "measures": list(self.measures),
-        }
+    def _cell(self, work: str, config: Mapping[str, Any], methods: Sequence[Method]) -> Cell:
+        name = config.get("method", "")
+        label = f"{self.name}{name and f', {name}'}, seed {config['seed']}"
+        seconds = CHEAPEST + self.seconds * sum(each.cost for each in methods)
+        return Cell(work, config, label, seconds, (self.data,))
 
 
 _PARTS = {"train": "to train on", "test": "to test on", "held_out": "held out"}
@@ -215,11 +212,11 @@ class MnistTask(Task):
             "variants": ", ".join(method.name for method in self.methods),
         }
 
-    def together(self, seed: int) -> Cell:
-        """Return the cell of all methods that are trained together."""
-        variants = [self.variant(method) for method in self.methods]
+    def cell(self, seed: int, method: Method | None = None) -> Cell:
+        """Return the cell of all methods, which are trained together."""
+        variants = [self.variant(each) for each in self.methods]
         config = {**self.training, "data": self.data, "variants": variants, "seed": seed}
-        return Cell(MNIST, config, f"{self.name}, seed {seed}", self._seconds, (self.data,))
+        return self._cell(MNIST, config, self.methods)
 
     def variant(self, method: Method) -> str:
         """Return what a method is called in the results of cells."""

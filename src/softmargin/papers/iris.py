@@ -7,57 +7,30 @@ arrays of shape (..., samples, classes) in radians.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin import theory
 from softmargin.charts import Chart, Series
+from softmargin.papers.charts import banded
 from softmargin.papers.core import Cell, Finished, Scope
-from softmargin.papers.cross_validation import (
-    BASELINE,
-    compare_methods,
-    compared_entry,
-    described,
-    tests_note,
-)
 from softmargin.papers.findings import Floats, verdict
-from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, rounded
+from softmargin.papers.outcome import Finding, Outcome, ResultTable, rounded
 from softmargin.papers.printed import printed_means
-from softmargin.papers.statistics import paired_bootstrap, summary
+from softmargin.papers.runs import Key
+from softmargin.papers.statistics import paired_bootstrap
+from softmargin.papers.uci import Scores, described, entries_of, network_of
+
+# --- ag-fig1: angles
 
 Classes = NDArray[np.int64]
 SPECIES = ("setosa", "versicolor", "virginica")
 CURVE = 81  # points of a theoretical curve
 PHASES = ("start", "middle", "end")
 FEW = 10.0  # percent of the samples that may be left within the gap at the end
-OURS = ("ArcGrad 30", "ArcGrad 5")
-GUESSING = ("Soft", "ArcFace", "AdaCos")  # at the greatest depth, by the paper's words
-NEAR_GUESS = 40.0  # percent; one of three classes is 33.3
-
-
-def conclude_angles(setting: Scope, finished: Finished) -> Outcome:
-    """Compare the gaps that training makes with the theoretical ones."""
-    ((cell, result),) = finished
-    epochs, scales, seeds = (cell.config[name] for name in ("epochs", "scales", "seeds"))
-    angles, y = result.arrays["angles"], result.arrays["y"]
-    size = f"{setting.scale} scale, {len(seeds)} seeds"
-    phases = [f"{phase} (epoch {count})" for phase, count in zip(PHASES, epochs, strict=True)]
-    charts = [
-        angle_chart(angles[k, i, 0], y, scale, phases[k], f"{setting.scale} scale")
-        for i, scale in enumerate(scales)
-        for k in range(len(phases))
-    ]
-    charts += [gap_chart(angles[:, i, 0], y, s, phases, size) for i, s in enumerate(scales)]
-    tables = [
-        gap_table(angles, y, scales, phases, size),
-        pull_table(angles, y, scales, phases, size),
-    ]
-    found = verdict(setting.scale, gap_findings(angles, y, scales), gap_remark(angles, y, scales))
-    return Outcome(found, tables, charts, ANGLE_NOTES, setup_of(cell))
-
-
 ANGLE_NOTES = (
     "The paper draws angles in polar form with arrows for gradients; here the same two numbers are "
     "the axes, so that they can be read.",
@@ -69,176 +42,19 @@ ANGLE_NOTES = (
 )
 
 
-def gap_findings(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> list[Finding]:
-    """Find whether a smaller scale makes a larger gap, and whether each gap empties."""
-    end = _final_gaps(angles, y, scales)
-    larger = paired_bootstrap(end[0], end[-1], seed=0)
-    found = [
-        Finding(
-            f"the median gap at the end is {end[0].mean():.1f}° for s = {scales[0]:g} and "
-            f"{end[-1].mean():.1f}° for s = {scales[-1]:g} ({larger.difference:.1f}° apart, 95 %: "
-            f"{larger.low:.1f} to {larger.high:.1f})",
-            larger.low > 0,
-        )
-    ]
-    for i, scale in enumerate(scales):
-        share = float(100 * inside(angles[-1, i], y, scale).mean())
-        expected = np.degrees(theory.gap(angles.shape[-1], scale))
-        text = (
-            f"for s = {scale:g}, {share:.1f} % of the samples are still within the theoretical gap "
-            f"of {expected:.1f}°"
-        )
-        found.append(Finding(text, share <= FEW))
-    return found
-
-
-def gap_remark(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> str:
-    """Return how the gaps relate to the theoretical ones."""
-    ends = " and ".join(
-        f"{found.mean() / np.degrees(theory.gap(angles.shape[-1], scale)):.1f}"
-        for scale, found in zip(scales, _final_gaps(angles, y, scales), strict=True)
-    )
-    return (
-        "The theoretical gap is one that samples leave, not where they stop: they end at "
-        f"{ends} times it."
-    )
-
-
-def _final_gaps(angles: Floats, y: NDArray[np.int64], scales: Sequence[float]) -> list[Floats]:
-    return [np.median(np.degrees(gaps(angles[-1, i], y)), -1) for i in range(len(scales))]
-
-
-def setup_of(cell: Cell) -> dict[str, str]:
-    """Return in words how the models were trained."""
-    shared = cell.config["training"]
-    options = shared["model_options"]
-    return {
-        "network": f"{options['depth']} layers with the head, {options['width']} units each, ReLU",
-        "optimiser": f"Adam, learning rate {shared['lr']:g}, constant; no weight decay",
-        "training": f"all 150 rows, z-scored, batches of {shared['batch']}, float64",
-        "phases": f"after {', '.join(map(str, cell.config['epochs']))} epochs",
-    }
-
-
-def gradients(angles: Floats, y: Classes, scale: float) -> Floats:
-    """Return |∂J/∂θ| of every sample and class, from angles (..., samples, classes)."""
-    logits = -scale * (angles - angles.min(-1, keepdims=True))
-    p = np.exp(logits)
-    p /= p.sum(-1, keepdims=True)
-    magnitudes: Floats = scale * np.abs(p - _own(angles, y))
-    return magnitudes
-
-
 def gaps(angles: Floats, y: Classes) -> Floats:
     """Return how much nearer each sample is to its own class weight than to the next (eq. 13)."""
     own = _own(angles, y)
-    others = np.where(own, np.inf, angles).min(-1)
-    gap: Floats = others - np.where(own, angles, 0.0).sum(-1)
+    gap: Floats = np.where(own, np.inf, angles).min(-1) - np.where(own, angles, 0.0).sum(-1)
     return gap
 
 
-def inside(angles: Floats, y: Classes, scale: float) -> NDArray[np.bool_]:
-    """Return which samples have less than the theoretical gap."""
-    within: NDArray[np.bool_] = gaps(angles, y) < theory.gap(angles.shape[-1], scale)
-    return within
-
-
-def angle_chart(angles: Floats, y: Classes, scale: float, phase: str, size: str) -> Chart:
-    """Return angles of one seed against their gradients: own class by class, others together."""
-    pull, degrees, own = gradients(angles, y, scale), np.degrees(angles), _own(angles, y)
-    series = [
-        Series(f"{name} to its own weight", *_points(degrees, pull, own & (y == k)[:, None]))
-        for k, name in enumerate(SPECIES)
-    ]
-    series.append(Series("any to another weight", *_points(degrees, pull, ~own)))
-    word = phase.split()[0]
-    return Chart(
-        f"angles-s{scale:g}-{word}",
-        f"s = {scale:g}, {phase}: angles and their gradients",
-        "points",
-        "angle between feature and class weight (degrees)",
-        "∣∂J/∂θ∣ (nats per radian)",
-        series,
-        note=f"{size}, seed 0: one point per sample and class weight, on training rows.",
-    )
-
-
-def gap_chart(angles: Floats, y: Classes, scale: float, phases: Sequence[str], size: str) -> Chart:
-    """Return each sample's gap against its gradient in all phases, over the theoretical curve."""
-    series = []
-    for phase, here in zip(phases, angles, strict=True):
-        pull = np.where(_own(here, y), gradients(here, y, scale), 0.0).sum(-1)
-        series.append(Series(phase, rounded(np.degrees(gaps(here, y))), rounded(pull)))
-    classes = angles.shape[-1]
-    every = np.degrees(gaps(angles, y))
-    degrees = np.linspace(min(0.0, every.min()), max(every.max(), 10.0), CURVE)
-    weight = (classes - 1) * np.exp(-scale * np.radians(degrees))
-    curve = scale * weight / (1 + weight)
-    series.append(
-        Series("all other classes at the gap", rounded(degrees), rounded(curve), dashed=True)
-    )
-    gap = float(np.degrees(theory.gap(classes, scale)))
-    series.append(Series(f"theoretical gap {gap:.1f}°", [gap, gap], [0.0, scale], dashed=True))
-    return Chart(
-        f"gaps-s{scale:g}",
-        f"s = {scale:g}: gap and gradient of every sample",
-        "points",
-        "gap between the nearest other class and its own (degrees)",
-        "∣∂J/∂θ∣ of its own angle (nats per radian)",
-        series,
-        note=f"{size}; drawn is seed 0, training rows.",
-    )
-
-
-def gap_table(
-    angles: Floats, y: Classes, scales: Sequence[float], phases: Sequence[str], size: str
-) -> ResultTable:
-    """Return the theoretical gap, and the median gap of the samples in every phase."""
-    classes = angles.shape[-1]
-    entries = []
-    for i, scale in enumerate(scales):
-        row, expected = f"s = {scale:g}", float(np.degrees(theory.gap(classes, scale)))
-        paper = printed_means("ag-fig1").get(row, {}).get("theoretical")
-        entries.append(Entry(row, "theoretical", (round(expected, 4),), paper=paper))
-        for k, phase in enumerate(phases):
-            found = np.median(np.degrees(gaps(angles[k, i], y)), -1)
-            entries.append(Entry(row, phase, rounded(found)))
-    return ResultTable(
-        "Gap between a sample's own class weight and the nearest other",
-        "degrees",
-        entries,
-        row_heading="scale",
-        note=f"{size}. Median over training rows; ± is the standard deviation over seeds.",
-    )
-
-
-def pull_table(
-    angles: Floats, y: Classes, scales: Sequence[float], phases: Sequence[str], size: str
-) -> ResultTable:
-    """Return how many samples are within the theoretical gap, and how hard they are pulled."""
-    entries = []
-    for i, scale in enumerate(scales):
-        for k, phase in enumerate(phases):
-            within = inside(angles[k, i], y, scale)
-            own = _own(angles[k, i], y)
-            pull = 100 / scale * np.where(own, gradients(angles[k, i], y, scale), 0.0).sum(-1)
-            row = f"s = {scale:g}, {phase}"
-            entries.append(Entry(row, "samples within the gap", rounded(100 * within.mean(-1))))
-            for name, chosen in (("within", within), ("beyond", ~within)):
-                some = [float(p[c].mean()) for p, c in zip(pull, chosen, strict=True) if c.any()]
-                if some:
-                    column = f"gradient {name}, of the largest possible"
-                    entries.append(Entry(row, column, rounded(np.array(some))))
-    return ResultTable(
-        "Samples within the theoretical gap, and mean gradients within and beyond it",
-        "%",
-        entries,
-        row_heading="scale and phase",
-        note=(
-            f"{size}. The largest possible gradient is s. ± is over seeds, of those that have such "
-            "samples."
-        ),
-    )
+def gradients(angles: Floats, y: Classes, scale: float) -> Floats:
+    """Return |∂J/∂θ| of every sample and class."""
+    p = np.exp(-scale * (angles - angles.min(-1, keepdims=True)))
+    p /= p.sum(-1, keepdims=True)
+    magnitudes: Floats = scale * np.abs(p - _own(angles, y))
+    return magnitudes
 
 
 def _own(angles: Floats, y: Classes) -> NDArray[np.bool_]:
@@ -247,105 +63,241 @@ def _own(angles: Floats, y: Classes) -> NDArray[np.bool_]:
     return np.broadcast_to(own, angles.shape)
 
 
-def _points(x: Floats, y: Floats, where: NDArray[np.bool_]) -> tuple[list[float], list[float]]:
-    return rounded(x[where]), rounded(y[where])
+class Models:
+    """The models of one scale: angles by (phase, seed, sample, class), gaps without the class.
+
+    Attributes:
+        scale: s.
+        name: ``"s = 40"``.
+        degrees: the angles.
+        pull: their gradients.
+        own: where the class is the sample's own.
+        own_pull: the gradients of samples' own angles.
+        gaps: of the samples, in degrees.
+        gap: the theoretical one.
+        within: which samples have a smaller gap.
+    """
+
+    def __init__(self, scale: float, angles: Floats, y: Classes) -> None:
+        """Measure gaps and gradients."""
+        self.scale, self.name, self.degrees = scale, f"s = {scale:g}", np.degrees(angles)
+        self.own, self.pull = _own(angles, y), gradients(angles, y, scale)
+        self.own_pull: Floats = np.where(self.own, self.pull, 0.0).sum(-1)
+        self.gaps: Floats = np.degrees(gaps(angles, y))
+        self.gap = float(np.degrees(theory.gap(angles.shape[-1], scale)))
+        self.within: NDArray[np.bool_] = self.gaps < self.gap
+
+    def medians(self, phase: int) -> Floats:
+        """Return the median gap of each seed in a phase."""
+        found: Floats = np.median(self.gaps[phase], -1)
+        return found
 
 
-def conclude_depths(setting: Scope, finished: Finished) -> Outcome:
-    """Compare how much accuracy the methods lose with depth."""
-    ordered = sorted(finished, key=lambda each: _depth(each[0]))
-    depths = [_depth(cell) for cell, _ in ordered]
-    methods = list(ordered[0][1].numbers["methods"])
-    accuracy = 100 * np.stack([result.arrays["accuracy"] for _, result in ordered])
-    runs, folds = accuracy.shape[2:]
-    size = f"{setting.scale} scale, {runs} runs of {folds}-fold cross-validation"
-    lost = lost_by_run(accuracy)
-    tables = [
-        depth_table(depths, methods, accuracy, size),
+def conclude_angles(scope: Scope, finished: Finished) -> Outcome:
+    """Compare the gaps that training makes with the theoretical ones."""
+    ((cell, result),) = finished
+    angles, y = result.arrays["angles"], result.arrays["y"]
+    epochs, shared = cell.config["epochs"], cell.config["training"]
+    models = [Models(s, angles[:, i], y) for i, s in enumerate(cell.config["scales"])]
+    phases = [f"{phase} (epoch {count})" for phase, count in zip(PHASES, epochs, strict=True)]
+    size = f"{scope.scale} scale, {len(cell.config['seeds'])} seeds"
+    charts = [
+        angle_chart(each, y, k, phase, f"{scope.scale} scale")
+        for each in models
+        for k, phase in enumerate(phases)
+    ]
+    charts += [gap_chart(each, phases, size) for each in models]
+    ends = " and ".join(f"{each.medians(-1).mean() / each.gap:.1f}" for each in models)
+    remark = (
+        "The theoretical gap is one that samples leave, not where they stop: they end at "
+        f"{ends} times it."
+    )
+    setup = {
+        **network_of(shared),
+        "training": f"all 150 rows, z-scored, batches of {shared['batch']}, float64",
+        "phases": f"after {', '.join(map(str, epochs))} epochs",
+    }
+    return Outcome(
+        verdict(scope.scale, gap_findings(models), remark),
+        angle_tables(models, phases, size),
+        charts,
+        ANGLE_NOTES,
+        setup,
+    )
+
+
+def gap_findings(models: Sequence[Models]) -> list[Finding]:
+    """Find whether a smaller scale makes a larger gap, and whether each gap empties."""
+    first, last = models[0], models[-1]
+    larger = paired_bootstrap(first.medians(-1), last.medians(-1), seed=0)
+    found = [
+        Finding(
+            f"the median gap at the end is {first.medians(-1).mean():.1f}° for {first.name} and "
+            f"{last.medians(-1).mean():.1f}° for {last.name} ({larger.difference:.1f}° apart, "
+            f"95 %: {larger.low:.1f} to {larger.high:.1f})",
+            larger.low > 0,
+        )
+    ]
+    for each in models:
+        share = float(100 * each.within[-1].mean())
+        text = (
+            f"for {each.name}, {share:.1f} % of the samples are still within the theoretical gap "
+            f"of {each.gap:.1f}°"
+        )
+        found.append(Finding(text, share <= FEW))
+    return found
+
+
+def angle_chart(models: Models, y: Classes, phase: int, title: str, scale: str) -> Chart:
+    """Return angles of one seed against their gradients: own class by class, others together."""
+    degrees, pull, own = (each[phase, 0] for each in (models.degrees, models.pull, models.own))
+    shown = {f"{name} to its own weight": own & (y == k)[:, None] for k, name in enumerate(SPECIES)}
+    shown["any to another weight"] = ~own
+    return Chart(
+        f"angles-s{models.scale:g}-{PHASES[phase]}",
+        f"{models.name}, {title}: angles and their gradients",
+        "points",
+        "angle between feature and class weight (degrees)",
+        "∣∂J/∂θ∣ (nats per radian)",
+        [Series(name, rounded(degrees[at]), rounded(pull[at])) for name, at in shown.items()],
+        note=f"{scale}, seed 0: one point per sample and class weight, on training rows.",
+    )
+
+
+def gap_chart(models: Models, phases: Sequence[str], size: str) -> Chart:
+    """Return each sample's gap against its gradient in all phases, over the theoretical curve."""
+    scale, gap = models.scale, models.gap
+    drawn, pull = models.gaps[:, 0], models.own_pull[:, 0]
+    degrees = np.linspace(min(0.0, drawn.min()), max(drawn.max(), 10.0), CURVE)
+    weight = (models.own.shape[-1] - 1) * np.exp(-scale * np.radians(degrees))
+    curve = scale * weight / (1 + weight)
+    return Chart(
+        f"gaps-s{scale:g}",
+        f"{models.name}: gap and gradient of every sample",
+        "points",
+        "gap between the nearest other class and its own (degrees)",
+        "∣∂J/∂θ∣ of its own angle (nats per radian)",
+        [
+            *(Series(name, rounded(drawn[k]), rounded(pull[k])) for k, name in enumerate(phases)),
+            Series("all other classes at the gap", rounded(degrees), rounded(curve), dashed=True),
+            Series(f"theoretical gap {gap:.1f}°", [gap, gap], [0.0, scale], dashed=True),
+        ],
+        note=f"{size}; drawn is seed 0, training rows.",
+    )
+
+
+def angle_tables(models: Sequence[Models], phases: Sequence[str], size: str) -> list[ResultTable]:
+    """Return the gaps in every phase, how many samples are within, and how hard they are pulled."""
+    gap, pull = dict[Key, Floats](), dict[Key, Floats]()
+    for each in models:
+        gap[each.name, "theoretical"] = np.array([each.gap])
+        for k, phase in enumerate(phases):
+            gap[each.name, phase] = each.medians(k)
+            row, within = f"{each.name}, {phase}", each.within[k]
+            pull[row, "samples within the gap"] = 100 * within.mean(-1)
+            shares = 100 / each.scale * each.own_pull[k]
+            for name, chosen in (("within", within), ("beyond", ~within)):
+                some = [own[c].mean() for own, c in zip(shares, chosen, strict=True) if c.any()]
+                if some:
+                    pull[row, f"gradient {name}, of the largest possible"] = np.array(some)
+    return [
         ResultTable(
-            f"Accuracy lost from the best depth to {depths[-1]} layers",
-            "points",
-            [Entry("lost", name, rounded(lost[m])) for m, name in enumerate(methods)],
-            row_heading="",
-            better="lower",
-            note=f"{size}. Best depth by the mean over runs; ± is over runs.",
+            "Gap between a sample's own class weight and the nearest other",
+            "degrees",
+            entries_of(gap, printed_means("ag-fig1")),
+            row_heading="scale",
+            note=f"{size}. Median over training rows; ± is the standard deviation over seeds.",
+        ),
+        ResultTable(
+            "Samples within the theoretical gap, and mean gradients within and beyond it",
+            "%",
+            entries_of(pull),
+            row_heading="scale and phase",
+            note=f"{size}. The largest possible gradient is s. ± is over seeds, of those that "
+            "have such samples.",
         ),
     ]
-    found = verdict(setting.scale, depth_findings(depths, methods, accuracy), NOT_GIVEN)
-    setup = described(ordered[0][0])
-    setup["network"] = f"{depths[0]} to {depths[-1]}" + setup["network"].removeprefix(
-        f"{depths[0]}"
-    )
-    return Outcome(
-        found, tables, [depth_chart(depths, methods, accuracy, size)], DEPTH_NOTES, setup
-    )
 
 
+# --- ag-fig2: depth
+
+OURS = ("ArcGrad 30", "ArcGrad 5")
+GUESSING = ("Soft", "ArcFace", "AdaCos")  # at the greatest depth, by the paper's words
+NEAR_GUESS = 40.0  # percent; one of three classes is 33.3
 DEPTH_NOTES = (
     "Layers are counted with the head: with 1 the head sees the table itself.",
     "The paper's numbers for 10 layers are words, about 33 %, not a table.",
     "Weights are drawn as nn.Linear draws them, without a remedy for depth such as residual "
     "connections or normalisation.",
 )
-
-
 NOT_GIVEN = (
     "What is lost depends on width, initial weights and epochs, which the paper does not give."
 )
 
 
-def lost_by_run(accuracy: Floats) -> Floats:
-    """Return by (method, run) what is lost from the best depth to the greatest."""
-    by_run = accuracy.mean(3)
+def conclude_depths(scope: Scope, finished: Finished) -> Outcome:
+    """Compare how much accuracy the methods lose with depth."""
+    ordered = sorted(finished, key=lambda each: _depth(each[0]))
+    depths = [_depth(cell) for cell, _ in ordered]
+    scores = Scores(scope, ordered, [str(depth) for depth in depths])
+    by_run = scores.accuracy.mean(3)
     best = by_run.mean(2).argmax(0)
-    return np.stack([by_run[place, m] - by_run[-1, m] for m, place in enumerate(best)])
-
-
-def depth_table(
-    depths: Sequence[int], methods: Sequence[str], accuracy: Floats, size: str
-) -> ResultTable:
-    """Return accuracy by depth and method, each method against plain softmax at the same depth."""
-    compared, adjusted = compare_methods(accuracy, methods.index(BASELINE))
-    paper = printed_means("ag-fig2")
-    entries = [
-        compared_entry(
-            (d, m),
-            (f"{depths[d]}", methods[m]),
-            accuracy[d, m].mean(1),
-            paper.get(f"{depths[d]}", {}).get(methods[m]),
-            compared,
-            adjusted,
-        )
-        for d, m in np.ndindex(accuracy.shape[:2])
+    lost = {name: by_run[best[m], m] - by_run[-1, m] for m, name in enumerate(scores.methods)}
+    tables = [
+        scores.table(
+            "Accuracy on test rows by number of layers",
+            "layers",
+            "of the same depth on the same folds",
+            scores.compared(printed_means("ag-fig2")),
+        ),
+        ResultTable(
+            f"Accuracy lost from the best depth to {depths[-1]} layers",
+            "points",
+            entries_of({("lost", name): own for name, own in lost.items()}),
+            better="lower",
+            note=f"{scores.size}. Best depth by the mean over runs; ± is over runs.",
+        ),
     ]
-    return ResultTable(
-        "Accuracy on test rows by number of layers",
-        "%",
-        entries,
-        row_heading="layers",
-        better="higher",
-        note=tests_note(size, "of the same depth on the same folds", compared),
+    at_end = dict(zip(scores.methods, by_run[-1].mean(1), strict=True))
+    return Outcome(
+        verdict(scope.scale, depth_findings(depths[-1], lost, at_end), NOT_GIVEN),
+        tables,
+        [depth_chart(depths, scores)],
+        DEPTH_NOTES,
+        described(ordered[0][0], f"{depths[0]} to {depths[-1]}"),
     )
 
 
-def depth_chart(
-    depths: Sequence[int], methods: Sequence[str], accuracy: Floats, size: str
-) -> Chart:
-    """Return accuracy against depth with intervals over runs."""
-    series = []
-    for m, name in enumerate(methods):
-        found = [summary(row.mean(1)) for row in accuracy[:, m]]
-        series.append(
-            Series(
-                name,
-                [float(depth) for depth in depths],
-                [each.mean for each in found],
-                low=[each.mean if each.low is None else each.low for each in found],
-                high=[each.mean if each.high is None else min(each.high, 100.0) for each in found],
-            )
+def _depth(cell: Cell) -> int:
+    return int(cell.config["training"]["model_options"]["depth"])
+
+
+def depth_findings(
+    depth: int, lost_by_run: Mapping[str, Floats], at_end: Mapping[str, float]
+) -> list[Finding]:
+    """Find whether each ArcGrad loses the least, and whether the named methods end up guessing."""
+    lost = {name: float(own.mean()) for name, own in lost_by_run.items()}
+    least = min((name for name in lost if name not in OURS), key=lambda name: lost[name])
+    found = [
+        Finding(
+            f"from its best depth to {depth} layers {name} loses {lost[name]:.1f} points, "
+            f"{least}, the best of the others, {lost[least]:.1f}",
+            lost[name] < lost[least],
         )
-    third = [100 / 3] * len(depths)
-    series.append(Series("guessing", [float(d) for d in depths], third, dashed=True))
+        for name in OURS
+    ]
+    ends = ", ".join(f"{name} {at_end[name]:.1f} %" for name in GUESSING)
+    guessing = all(at_end[name] <= NEAR_GUESS for name in GUESSING)
+    return [*found, Finding(f"at {depth} layers: {ends} (the paper: about 33 %)", guessing)]
+
+
+def depth_chart(depths: Sequence[int], scores: Scores) -> Chart:
+    """Return accuracy against depth with intervals over runs."""
+    series, x = [], [float(depth) for depth in depths]
+    for m, name in enumerate(scores.methods):
+        line = banded(name, x, scores.accuracy[:, m].mean(-1).T, digits=12)
+        series.append(replace(line, high=[min(high, 100.0) for high in line.high]))
+    series.append(Series("guessing", x, [100 / 3] * len(x), dashed=True))
     return Chart(
         "accuracy-by-depth",
         "Accuracy on Iris by number of layers",
@@ -353,30 +305,5 @@ def depth_chart(
         "layers with weights, the head among them",
         "accuracy on test rows (%)",
         series,
-        note=f"{size}. Bands: 95 % intervals of the mean over runs, Student's t.",
+        note=f"{scores.size}. Bands: 95 % intervals of the mean over runs, Student's t.",
     )
-
-
-def depth_findings(
-    depths: Sequence[int], methods: Sequence[str], accuracy: Floats
-) -> list[Finding]:
-    """Find whether each ArcGrad loses the least, and whether the named methods end up guessing."""
-    lost = dict(zip(methods, lost_by_run(accuracy).mean(1), strict=True))
-    at_end = dict(zip(methods, accuracy[-1].mean((1, 2)), strict=True))
-    others = {name: value for name, value in lost.items() if name not in OURS}
-    least = min(others, key=lambda name: others[name])
-    found = [
-        Finding(
-            f"from its best depth to {depths[-1]} layers {name} loses {lost[name]:.1f} points, "
-            f"{least}, the best of the others, {others[least]:.1f}",
-            bool(lost[name] < others[least]),
-        )
-        for name in OURS
-    ]
-    ends = ", ".join(f"{name} {at_end[name]:.1f} %" for name in GUESSING)
-    guessing = all(at_end[name] <= NEAR_GUESS for name in GUESSING)
-    return [*found, Finding(f"at {depths[-1]} layers: {ends} (the paper: about 33 %)", guessing)]
-
-
-def _depth(cell: Cell) -> int:
-    return int(cell.config["training"]["model_options"]["depth"])

@@ -7,30 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from softmargin.papers import desk, recipes
+from softmargin.papers import methods as m
 from softmargin.papers.charts import ByAmount, ByEpoch, Differences
 from softmargin.papers.desk import MARGINS, SMOOTHED
 from softmargin.papers.findings import Compare, compare
 from softmargin.papers.grid import Method, Plan, Task
-from softmargin.papers.methods import (
-    BOTH,
-    DIVERGENCES,
-    HINGE,
-    L_SOFTMAX_AS_PUBLISHED,
-    LGM_AS_PUBLISHED,
-    MODIFIED,
-    SOFTMAX,
-    SUPER_SYMMETRY,
-    fewer,
-    mislabelled,
-    regularized,
-)
 from softmargin.papers.outcome import Finding
 from softmargin.papers.printed import printed
 from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
 from softmargin.papers.runs import ERROR, TRAINED, Runs, Score
 from softmargin.papers.tables import AmountTable, MethodTable, ScoreTable
 
-OURS = regularized(0.3)
+OURS = m.regularized(0.3)
 SUPPLEMENT = (
     "The 13-layer network is that of the author's published code; whether images were augmented is "
     "not printed: crops with 4 pixels of padding and flips."
@@ -58,19 +46,19 @@ TABLE_1 = Row(
     claim="All three divergences lower the error, more so with a larger λ; the symmetric one and "
     "D(u‖q) a little more than D(q‖u).",
     plan=Plan(
-        desk=[(desk.ABLATION, (SOFTMAX, *desk.ALL_DIVERGENCES))],
+        desk=[(desk.ABLATION, (m.SOFTMAX, *desk.ALL_DIVERGENCES))],
         paper=[
             (
                 recipes.ABLATION,
-                (SOFTMAX, *(regularized(lam, d) for d in DIVERGENCES for lam in LAMBDAS)),
+                (m.SOFTMAX, *(m.regularized(lam, d) for d in m.DIVERGENCES for lam in LAMBDAS)),
             )
         ],
     ),
     findings=(
-        *(Compare(ERROR, regularized(0.3, row).name, -1) for row in DIVERGENCES),
+        *(Compare(ERROR, m.regularized(0.3, row).name, -1) for row in m.DIVERGENCES),
         *(
-            Compare(ERROR, regularized(0.9, row).name, -1, other=regularized(0.1, row).name)
-            for row in DIVERGENCES
+            Compare(ERROR, m.regularized(0.9, row).name, -1, other=m.regularized(0.1, row).name)
+            for row in m.DIVERGENCES
         ),
         symmetric_against_reverse,
     ),
@@ -79,18 +67,18 @@ TABLE_1 = Row(
             ERROR,
             paper="lm-tab1",
             plain="λ = 0",
-            plain_paper=("lm-tab2", SOFTMAX.name, "error rate"),
+            plain_paper=("lm-tab2", m.SOFTMAX.name, "error rate"),
             note="λ = 0 is plain softmax, which the others are compared with.",
         ),
     ),
     charts=(ByAmount(ERROR, "error-by-lambda", "Error rate by λ", "λ", "error rate (%)"),),
     deviations=ABLATION,
-    baseline=SOFTMAX.name,
+    baseline=m.SOFTMAX.name,
 )
 
 # --- related methods: Table 2
 
-RELATED = (SOFTMAX, SUPER_SYMMETRY, *SMOOTHED, OURS)
+RELATED = (m.SOFTMAX, m.SUPER_SYMMETRY, *SMOOTHED, OURS)
 TABLE_2 = Row(
     id="lm-tab2",
     title="Error rate of related methods",
@@ -100,7 +88,7 @@ TABLE_2 = Row(
     plan=Plan(desk=[(desk.ABLATION, RELATED)], paper=[(recipes.ABLATION, RELATED)]),
     findings=[
         Compare(ERROR, OURS.name, -1, other=other.name)
-        for other in (SOFTMAX, SMOOTHED[2], SUPER_SYMMETRY)
+        for other in (m.SOFTMAX, SMOOTHED[2], m.SUPER_SYMMETRY)
     ],
     tables=(
         MethodTable(
@@ -113,20 +101,13 @@ TABLE_2 = Row(
     ),
     charts=(Differences(ERROR),),
     deviations=ABLATION,
-    baseline=SOFTMAX.name,
+    baseline=m.SOFTMAX.name,
 )
 
 # --- the bias ρ̂ during training: Figure 3
 
 
-BIAS = Score(
-    "Mean ρ̂ of training samples",
-    array="mean_bias",
-    unit="nats",
-    digits=3,
-    better="",
-    factor=1.0,
-)
+BIAS = Score("Mean ρ̂ of training samples", array="mean_bias", unit="nats", digits=3)
 FIRST = replace(BIAS, title="first", reduce=lambda curves: curves[:, 0])
 LOWEST = replace(BIAS, title="lowest", reduce=lambda curves: curves.min(1))
 LAST = replace(
@@ -145,11 +126,11 @@ RISE = replace(
 
 def falls_with_softmax(runs: Runs, task: Task) -> list[Finding]:
     """Find whether mean ρ̂ of softmax is lower in the last epoch than in the first."""
-    values = {score.title: score.of(runs, task, SOFTMAX) for score in (LAST, FIRST)}
+    values = {score.title: score.of(runs, task, m.SOFTMAX) for score in (LAST, FIRST)}
     return [compare("mean ρ̂ of softmax", values, ("last", "first"), -1, 3)]
 
 
-_CURVES = (SOFTMAX, SMOOTHED[2], OURS)
+_CURVES = (m.SOFTMAX, SMOOTHED[2], OURS)
 FIGURE_3 = Row(
     id="lm-fig3",
     title="Bias ρ̂ during training",
@@ -172,15 +153,14 @@ FIGURE_3 = Row(
     ),
     charts=(ByEpoch(BIAS, "mean-bias", note="With K classes uniform logits have log(K − 1)."),),
     deviations=ABLATION,
-    baseline=SOFTMAX.name,
+    baseline=m.SOFTMAX.name,
 )
 
 # --- fewer images and wrong labels: Table 3
 
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5)
 WRONG = (0.1, 0.2, 0.3, 0.4, 0.5)
-HARDER = ((fewer, FRACTIONS), (mislabelled, WRONG))
-GAIN = "error of softmax less own error (points of %)"
+HARDER = ((m.fewer, FRACTIONS), (m.mislabelled, WRONG))
 TABLE_3 = Row(
     id="lm-tab3",
     title="Fewer training images and wrong labels",
@@ -202,7 +182,7 @@ TABLE_3 = Row(
         ],
     ),
     findings=[
-        Compare(ERROR, make(method, share).name, -1, other=make(SOFTMAX, share).name)
+        Compare(ERROR, make(method, share).name, -1, other=make(m.SOFTMAX, share).name)
         for method in (OURS, MARGINS[-1])
         for make, shares in HARDER
         for share in shares
@@ -214,30 +194,25 @@ TABLE_3 = Row(
             note="Differences are against plain softmax in the same column.",
         ),
     ),
-    charts=(
+    charts=[
         ByAmount(
             ERROR,
-            name="gain-of-the-images",
-            title="What regularised logits gain with fewer images",
-            x_label="share of the images",
-            y_label=GAIN,
-            option="fraction",
+            name=name,
+            title=f"What regularised logits gain with {harder}",
+            x_label=f"share of {share}",
+            y_label="error of softmax less own error (points of %)",
+            option=option,
             gain=True,
-        ),
-        ByAmount(
-            ERROR,
-            name="gain-polluted",
-            title="What regularised logits gain with wrong labels",
-            x_label="share of wrong labels",
-            y_label=GAIN,
-            option="pollute",
-            gain=True,
-        ),
-    ),
+        )
+        for name, harder, share, option in (
+            ("gain-of-the-images", "fewer images", "the images", "fraction"),
+            ("gain-polluted", "wrong labels", "wrong labels", "pollute"),
+        )
+    ],
     deviations=deviations(
         (SUPPLEMENT,), (CONNECTED, OTHER_STEPS, "Shares of images are of the part.")
     ),
-    baseline=SOFTMAX.name,
+    baseline=m.SOFTMAX.name,
 )
 
 # --- large-margin methods: Table 4
@@ -258,7 +233,15 @@ AS_PUBLISHED = (
 def _in_print(task: Task) -> tuple[Method, ...]:
     """Return the methods that the paper has in a task's row."""
     row = printed("lm-tab4")[task.paper_row]
-    known = (SOFTMAX, HINGE, MODIFIED, LGM_AS_PUBLISHED, L_SOFTMAX_AS_PUBLISHED, OURS, BOTH)
+    known = (
+        m.SOFTMAX,
+        m.HINGE,
+        m.MODIFIED,
+        m.LGM_AS_PUBLISHED,
+        m.L_SOFTMAX_AS_PUBLISHED,
+        OURS,
+        m.BOTH,
+    )
     return tuple(method for method in known if method.name in row)
 
 
@@ -275,9 +258,9 @@ TABLE_4 = Row(
     ),
     findings=(
         Compare(ERROR, OURS.name, -1),
-        Compare(ERROR, MODIFIED.name, -1),
-        Compare(ERROR, HINGE.name, 1),
-        Compare(ERROR, BOTH.name, -1),
+        Compare(ERROR, m.MODIFIED.name, -1),
+        Compare(ERROR, m.HINGE.name, 1),
+        Compare(ERROR, m.BOTH.name, -1),
     ),
     tables=(
         ScoreTable(ERROR, paper="lm-tab4", note="Differences are against softmax."),
@@ -296,7 +279,7 @@ TABLE_4 = Row(
         ),
         "paper": f"{RECIPES} {AS_PUBLISHED}",
     },
-    baseline=SOFTMAX.name,
+    baseline=m.SOFTMAX.name,
 )
 
 ROWS = (TABLE_1, TABLE_2, FIGURE_3, TABLE_3, TABLE_4)

@@ -14,8 +14,10 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -36,7 +38,16 @@ from softmargin.training import TrainingConfig
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import EnsembleResult
 
-SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
+SCORES = (
+    "accuracy",
+    "top_k_accuracy",
+    "mean_confidence",
+    "nll",
+    "brier",
+    "ece",
+    "mce",
+    "debiased_error",
+)
 ANGLES = ("wc_intra", "w_inter", "c_inter")
 BINS = 45  # of four degrees
 MOST_STORED = 20_000_000  # values; ImageNet's logits are scored and not kept
@@ -60,8 +71,10 @@ def measured(trained: Sequence[Trained], images: Images, wanted: Sequence[str]) 
     """Measure networks; lists and arrays have one entry per network, in their order.
 
     Numbers: ``variants`` (names), ``samples``, ``classes``, ``parameters``, ``final`` (lists by
-    score), ``train_accuracy``, and where asked for ``scaled`` (by kind of scaling, lists by score)
-    and ``angles`` (lists by statistic, of training images). Arrays: ``test_logits`` (networks,
+    score), ``bins`` (lists of the reliability diagram's counts, confidences and accuracies),
+    ``train_accuracy``, and where asked for ``scaled`` (by kind of scaling, lists by score),
+    ``held_out`` (the same of the held-out images, and ``raw``), ``temperature``, and ``angles``
+    (lists by statistic, of training images). Arrays: ``test_logits`` (networks,
     images, classes) and ``test_labels``.
     """
     rows = [_measured(each, images, wanted) for each in trained]
@@ -72,13 +85,11 @@ def measured(trained: Sequence[Trained], images: Images, wanted: Sequence[str]) 
         "classes": images.dataset.num_classes,
         "parameters": [parameter_count(each.model) for each in trained],
     }
-    for name in rows[0].numbers:
-        numbers[name] = _transposed([row.numbers[name] for row in rows])
-    kept = [row.arrays["test_logits"] for row in rows]
-    if sum(each.size for each in kept) > MOST_STORED:
-        return Result(numbers)
-    logits = torch.stack([torch.from_numpy(each) for each in kept]).numpy()
-    return Result(numbers, {"test_logits": logits, "test_labels": y.to(torch.int16).numpy()})
+    found = side_by_side(rows)
+    if found.arrays["test_logits"].size > MOST_STORED:
+        return Result({**numbers, **found.numbers})
+    arrays = {**found.arrays, "test_labels": y.to(torch.int16).numpy()}
+    return Result({**numbers, **found.numbers}, arrays)
 
 
 def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result:
@@ -86,14 +97,14 @@ def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result
     test, train = dataset.test, dataset.train
     logits = outputs(trained.model, test, dataset)
     stored = shifted(logits)
-    numbers: dict[str, Any] = {"final": scores(stored, test.y)}
+    numbers: dict[str, Any] = {"final": scores(stored, test.y), "bins": diagram(stored, test.y)}
     numbers["train_accuracy"] = math.nan
     if len(train) <= MOST_MEASURED:
         right = outputs(trained.model, train, dataset).argmax(1) == train.y
         numbers["train_accuracy"] = float(right.double().mean())
     if "scaling" in wanted and images.held_out is not None:
         held_out = outputs(trained.model, images.held_out, dataset)
-        numbers["scaled"] = scaled(held_out, images.held_out.y, logits, test.y)
+        numbers |= scaled(held_out, images.held_out.y, logits, test.y)
     if "angles" in wanted:
         features = outputs(trained.model.features, train, dataset)
         found = angle_statistics(features, train.y, weights(trained.model))
@@ -129,21 +140,38 @@ def scores(logits: Tensor, y: Tensor) -> dict[str, float]:
     return {name: float(getattr(found, name)) for name in SCORES}
 
 
-def scaled(
-    held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor
-) -> dict[str, dict[str, float]]:
-    """Return the scores after temperature and vector scaling fitted on held-out images."""
-    makers = {"temperature": TemperatureScaling(), "vector": VectorScaling(ridge=RIDGE)}
-    found = {}
-    for name, scaler in makers.items():
-        if not bool(held_out.isfinite().all() and logits.isfinite().all()):
-            found[name] = dict.fromkeys(SCORES, math.nan)
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
+def diagram(logits: Tensor, y: Tensor) -> dict[str, list[float]]:
+    """Return what a reliability diagram shows of logits: 10 bins of equal width."""
+    bins = calibration_metrics(logits.float(), y, from_logits=True, classwise=False).bins
+    parts = {"counts": bins.counts, "confidence": bins.confidence, "accuracy": bins.accuracy}
+    return {name: part.nan_to_num(0.0).tolist() for name, part in parts.items()}
+
+
+def scaled(held_out: Tensor, held_out_y: Tensor, logits: Tensor, y: Tensor) -> dict[str, Any]:
+    """Return scores after temperature and vector scaling fitted on held-out images.
+
+    They are ``scaled`` of the test images, ``held_out`` of those that scaling was fitted on, and
+    the ``temperature``; all NaN where a network diverged.
+    """
+    by_temperature = TemperatureScaling()
+    makers = {"temperature": by_temperature, "vector": VectorScaling(ridge=RIDGE)}
+    missing = dict.fromkeys(SCORES, math.nan)
+    if not bool(held_out.isfinite().all() and logits.isfinite().all()):
+        nothing = dict.fromkeys(makers, missing)
+        return {
+            "scaled": nothing,
+            "held_out": {"raw": missing, **nothing},
+            "temperature": math.nan,
+        }
+    of_test, of_held_out = {}, {"raw": scores(held_out, held_out_y)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for name, scaler in makers.items():
             fitted = scaler.fit(held_out, held_out_y)
-        found[name] = scores(fitted.transform(logits), y)
-    return found
+            of_test[name] = scores(fitted.transform(logits), y)
+            of_held_out[name] = scores(fitted.transform(held_out), held_out_y)
+    temperature = float(by_temperature.temperature)
+    return {"scaled": of_test, "held_out": of_held_out, "temperature": temperature}
 
 
 def weights(model: Classifier) -> Tensor:
@@ -158,6 +186,13 @@ def angle_counts(model: Classifier, dataset: Dataset) -> Tensor:
         split = split.select(torch.arange(MOST_ANGLES))
     features = outputs(model.features, split, dataset)
     return angle_histogram(intra_class_angles(features, split.y, weights(model)), BINS).counts
+
+
+def side_by_side(rows: Sequence[Result]) -> Result:
+    """Return the results of single networks as one: lists for numbers, and stacked arrays."""
+    numbers = _transposed([row.numbers for row in rows])
+    arrays = {name: np.stack([row.arrays[name] for row in rows]) for name in rows[0].arrays}
+    return Result(numbers, arrays)
 
 
 def _transposed(rows: Sequence[Any]) -> Any:
@@ -175,88 +210,69 @@ def _transposed(rows: Sequence[Any]) -> Any:
 # --- of MNIST, whose training is recorded
 
 
-def final_scores(trained: EnsembleResult) -> Result:
-    """Return scores of the test set after the last epoch, and the logits behind them.
+def recorded(
+    together: EnsembleResult, dataset: Dataset, baseline: int, *, features: bool
+) -> Result:
+    """Measure networks and how their confidence grew; lists and arrays are in their order.
 
-    Arrays: ``test_logits`` (variants, samples, classes) in float16.
+    Numbers: ``final`` (lists by score), ``histogram`` and ``trained_histogram`` (GD Table 1's
+    counts with the final weights, and as met in the last epoch), ``train_accuracy``. Arrays:
+    ``test_logits``; ``groups`` (networks, epochs, 5), mean confidence from hard to easy;
+    ``mean_bias`` (networks, epochs), the mean ρ̂; ``histograms`` (networks, epochs, 5), the counts
+    as met in every epoch; ``traces`` (networks, epochs, samples) of the training samples numbered
+    ``traced``, which are chosen by the network in the place of the baseline.
+
+    For features also those of :func:`spread`.
     """
-    found: dict[str, list[float]] = {"accuracy": [], "nll": [], "ece": [], "mce": []}
-    kept = []
-    for number in range(len(trained)):
-        logits, y = trained.predictions(number)
-        metrics = calibration_metrics(logits, y, from_logits=True, classwise=False)
-        for name, values in found.items():
-            values.append(float(getattr(metrics, name)))
-        kept.append(logits.half())
-    return Result({"final": found}, {"test_logits": torch.stack(kept).numpy()})
-
-
-def confidences(trained: EnsembleResult, dataset: Dataset, baseline: int) -> Result:
-    """Return how confidence is spread over training samples, and how it grew.
-
-    Arrays: ``groups`` (variants, epochs, 5), mean confidence from hard to easy; ``mean_bias``
-    (variants, epochs), the mean ρ̂; ``histograms`` (variants, epochs, 5), GD Table 1's counts as
-    met in every epoch; ``traces`` (variants, epochs, samples) of the training samples numbered
-    ``traced``, which are chosen by the variant in the place of the baseline.
-    """
-    right, final = final_confidence(trained, dataset)
-    traced = evenly_ranked(final[baseline], TRACES)
-    groups: dict[int, Tensor] = {}  # of a recorder, which has several variants
-    arrays: dict[str, list[Tensor]] = {"groups": [], "mean_bias": [], "traces": []}
-    met, histograms = [], []
-    for number in range(len(trained)):
-        recorder, place = trained.recorder(number)
-        if id(recorder) not in groups:
-            groups[id(recorder)] = recorder.groups().curves
-        arrays["groups"].append(groups[id(recorder)][place])
-        arrays["mean_bias"].append(recorder.mean_bias[place])
-        arrays["traces"].append(recorder.traces(traced)[place])
-        met.append(recorder.histogram()[place].tolist())
-        every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
-        histograms.append(torch.stack(every))
-    numbers = {
-        "histogram": confidence_histogram(final).tolist(),
-        "trained_histogram": met,
-        "train_accuracy": right.tolist(),
-    }
-    stacked = {name: torch.stack(each).float().numpy() for name, each in arrays.items()}
-    counts = torch.stack(histograms).int().numpy()
-    return Result(numbers, {**stacked, "histograms": counts, "traced": traced.numpy()})
-
-
-def features(trained: EnsembleResult, dataset: Dataset) -> Result:
-    """Return how the test set's features lie, and those of a sample of every class.
-
-    Numbers: ``spread``, lists with one value per variant: ``median`` and ``rms`` distance to the
-    own class's centre, ``between`` the centres. Arrays: ``features`` (variants, samples, 2) and
-    ``labels`` of the first samples of every class; ``weights`` (variants, classes, 2).
-    """
-    y = dataset.test.y
-    shown = torch.cat([(y == k).nonzero()[:SHOWN_PER_CLASS, 0] for k in range(dataset.num_classes)])
-    found: dict[str, list[float]] = {"median": [], "rms": [], "between": []}
-    kept, weights = [], []
-    classifiers = [trained.classifier(number) for number in range(len(trained))]
-    given = [outputs(each.features, dataset.test, dataset) for each in classifiers]
-    for classifier, x in zip(classifiers, given, strict=True):
-        spread = feature_spread(x, y)
-        found["median"].append(float((x.double() - spread.centres[y]).norm(dim=1).median()))
-        found["rms"].append(spread.within)
-        found["between"].append(spread.between)
-        kept.append(x[shown])
-        weights.append(classifier.head.weight.detach())
-    arrays = {"features": torch.stack(kept), "labels": y[shown], "weights": torch.stack(weights)}
-    return Result({"spread": found}, {name: each.numpy() for name, each in arrays.items()})
-
-
-def final_confidence(trained: EnsembleResult, dataset: Dataset) -> tuple[Tensor, Tensor]:
-    """Return accuracy (V,) and float64 confidences (V, N) on the training set, final weights."""
+    models = [together.classifier(number) for number in range(len(together))]
     y = dataset.train.y
-    right, sure = [], []
-    for number in range(len(trained)):
-        logits = outputs(trained.classifier(number), dataset.train, dataset)
-        right.append((logits.argmax(1) == y).double().mean())
-        sure.append(logits.double().softmax(1).gather(1, y[:, None])[:, 0])
-    return torch.stack(right), torch.stack(sure)
+    given = [outputs(model, dataset.train, dataset) for model in models]
+    sure = [logits.double().softmax(1).gather(1, y[:, None])[:, 0] for logits in given]
+    traced = evenly_ranked(sure[baseline], TRACES)
+    groups = cache(lambda recorder: recorder.groups().curves)  # of several networks
+    rows = []
+    for number, model in enumerate(models):
+        logits, test_y = together.predictions(number)
+        recorder, place = together.recorder(number)
+        every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
+        found = scores(logits, test_y)
+        numbers = {
+            "final": {name: found[name] for name in ("accuracy", "nll", "ece", "mce")},
+            "histogram": confidence_histogram(sure[number]).tolist(),
+            "trained_histogram": recorder.histogram()[place].tolist(),
+            "train_accuracy": float((given[number].argmax(1) == y).double().mean()),
+        }
+        arrays = {
+            "test_logits": logits.half(),
+            "groups": groups(recorder)[place].float(),
+            "mean_bias": recorder.mean_bias[place].float(),
+            "traces": recorder.traces(traced)[place].float(),
+            "histograms": torch.stack(every).int(),
+        }
+        if features:
+            numbers["spread"], own = spread(model, dataset)
+            arrays |= own
+        rows.append(Result(numbers, {name: each.numpy() for name, each in arrays.items()}))
+    result = side_by_side(rows)
+    result.arrays["traced"] = traced.numpy()
+    if features:
+        result.arrays["labels"] = result.arrays["labels"][0]  # the same for all
+    return result
+
+
+def spread(model: Classifier, dataset: Dataset) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Return how test features are spread, and those of the first images of every class.
+
+    The numbers are the ``median`` and ``rms`` distance to the own class's centre, and the one
+    ``between`` centres; the tensors ``features`` (samples, 2) with their ``labels``, and
+    ``weights`` (classes, 2).
+    """
+    x, y = outputs(model.features, dataset.test, dataset), dataset.test.y
+    found = feature_spread(x, y)
+    median = float((x.double() - found.centres[y]).norm(dim=1).median())
+    shown = torch.cat([(y == k).nonzero()[:SHOWN_PER_CLASS, 0] for k in range(dataset.num_classes)])
+    numbers = {"median": median, "rms": found.within, "between": found.between}
+    return numbers, {"features": x[shown], "labels": y[shown], "weights": weights(model)}
 
 
 def evenly_ranked(values: Tensor, count: int) -> Tensor:

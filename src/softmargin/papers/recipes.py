@@ -15,27 +15,16 @@ from softmargin.papers.grid import TITLES, Task
 from softmargin.papers.plan import gpu_seconds
 
 
-def task(
-    data: str,
-    model: str,
-    recipe: Mapping[str, Any],
-    *,
-    note: str = "",
-    measures: tuple[str, ...] = (),
-    most_seeds: int | None = None,
-    row: str = "",
-) -> Task:
-    """Return a task at paper scale, named after its data and network."""
+def task(data: str, model: str, recipe: Mapping[str, Any], note: str = "", **fields: Any) -> Task:
+    """Return a task at paper scale, named after its data and network; fields are the task's."""
     return Task(
         f"{TITLES[data]}, {TITLES[model]}{note and f', {note}'}",
         data,
         model,
         recipe,
-        measures=measures,
-        most_seeds=most_seeds,
         seconds=gpu_seconds(data, model, recipe["epochs"]),
         stands_for=TITLES[model],
-        row=row,
+        **fields,
     )
 
 

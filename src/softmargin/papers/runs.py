@@ -32,6 +32,10 @@ class Runs:
         self.scope, self.grid, self.baseline = scope, plan.grid(scope.scale), baseline
         self.scalings = plan.scalings
         self._results = {cell.key: result for cell, result in finished}
+        self._methods = {
+            task.name: {each.name: each for each in (*methods, *plan.scalings)}
+            for task, methods in self.grid
+        }
         self._found: dict[Key, list[tuple[Result, int]]] = {}
 
     @property
@@ -53,14 +57,17 @@ class Runs:
         (found,) = (methods for own, methods in self.grid if own.name == task.name)
         return found
 
-    def present(self, task: Task, methods: Iterable[Method]) -> list[Method]:
-        """Return those of some methods that a task has: small scales have fewer."""
-        return [method for method in methods if self.has(task, [method.name])]
+    def method(self, task: Task, name: str) -> Method:
+        """Return a method of a task by its name."""
+        return self._methods[task.name][name]
 
     def has(self, task: Task, names: Iterable[str]) -> bool:
-        """Return whether a task has all methods of some names."""
-        there = {method.name for method in (*self.methods(task), *self.scalings)}
-        return there.issuperset(names)
+        """Return whether a task has all methods of some names: small scales have fewer."""
+        return self._methods[task.name].keys() >= set(names)
+
+    def present(self, task: Task, methods: Iterable[Method]) -> list[Method]:
+        """Return those of some methods that a task has."""
+        return [method for method in methods if self.has(task, [method.name])]
 
     def numbers(self, task: Task, method: Method | str, *path: str) -> Floats:
         """Return a number or a list over seeds, such as ``"final", "ece"``."""
@@ -87,10 +94,6 @@ class Runs:
                 (result, result.numbers["variants"].index(variant)) for result in found
             ]
         return self._found[task.name, own.name]
-
-    def method(self, task: Task, name: str) -> Method:
-        """Return a method of a task by its name."""
-        return next(each for each in (*self.methods(task), *self.scalings) if each.name == name)
 
     def by_amount(
         self, score: Score, task: Task, option: str = ""
@@ -137,10 +140,11 @@ class Score:
         reduce: from a list or array, (seeds, ...), to one number per seed, or to a curve of one
             number per epoch.
         first_epoch: of a curve.
+        epoch: from the number of epochs to the one after which a curve is read, by default all.
         unit: of the values.
         digits: after the point.
         better: ``"higher"``, ``"lower"`` or nothing.
-        factor: from the number to the value.
+        factor: from the number to the value, by default 100 for % and otherwise 1.
         offset: added to that.
         phrase: what findings call it, by default the title with its unit.
     """
@@ -151,10 +155,11 @@ class Score:
     array: str = ""
     reduce: Callable[[Floats], Floats] | None = None
     first_epoch: int = 1
+    epoch: Callable[[int], int] | None = None
     unit: str = "%"
     digits: int = 2
-    better: str = "higher"
-    factor: float = 100.0
+    better: str = ""
+    factor: float | None = None
     offset: float = 0.0
     phrase: str = ""
 
@@ -173,7 +178,11 @@ class Score:
             found = found / runs.numbers(task, own, *self.over)
         if self.reduce is not None:
             found = self.reduce(found)
-        values: Floats = self.offset + self.factor * found
+        if self.epoch is not None:
+            epochs = found.shape[1] + self.first_epoch - 1
+            found = found[:, self.epoch(epochs) - self.first_epoch]
+        factor = self.factor or (100.0 if self.unit == "%" else 1.0)
+        values: Floats = self.offset + factor * found
         return values
 
     def on(self, task: Task) -> str:
@@ -188,15 +197,15 @@ class Score:
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
-ACCURACY = Score("Top-1 accuracy", ("final", "accuracy"))
-TOP_5 = Score("Top-5 accuracy", ("final", "top_k_accuracy"))
+ACCURACY = Score("Top-1 accuracy", ("final", "accuracy"), better="higher")
+TOP_5 = Score("Top-5 accuracy", ("final", "top_k_accuracy"), better="higher")
 ERROR = Score("Error rate", ("final", "accuracy"), better="lower", factor=-100.0, offset=100.0)
-TRAINED = Score("Training accuracy", ("train_accuracy",), better="")
-ECE = Score("ECE", ("final", "ece"), unit="", digits=3, better="lower", factor=1.0)
-MCE = Score("MCE", ("final", "mce"), unit="", digits=3, better="lower", factor=1.0)
-NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower", factor=1.0)
-CONFIDENCE = Score("Mean confidence", ("final", "mean_confidence"), better="")
-ACCURACY_CURVE = Score("Test accuracy", array="accuracy", phrase="accuracy in %")
+TRAINED = Score("Training accuracy", ("train_accuracy",))
+ECE = Score("ECE", ("final", "ece"), unit="", digits=3, better="lower")
+MCE = Score("MCE", ("final", "mce"), unit="", digits=3, better="lower")
+NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower")
+CONFIDENCE = Score("Mean confidence", ("final", "mean_confidence"))
+ACCURACY_CURVE = Score("Test accuracy", array="accuracy", better="higher", phrase="accuracy in %")
 
 # --- curves: scores by epoch
 
@@ -214,20 +223,11 @@ def epoch_at(epochs: int, share: float) -> int:
 def after_epoch(curve: Score, epoch: int) -> Score:
     """Return the score of a curve after an epoch; 0 is before training."""
     title = f"after {epoch} epoch{'s' * (epoch > 1)}" if epoch else "before training"
-    return _picked(curve, title, lambda _: epoch)
+    return replace(curve, title=title, epoch=lambda _: epoch, phrase=f"{curve.phrase} {title}")
 
 
 def after_share(curve: Score, share: float) -> Score:
     """Return the score of a curve after a share of its epochs."""
     title = "after the last epoch" if share == 1 else f"after {share:.0%} of the epochs"
-    return _picked(curve, title, lambda epochs: epoch_at(epochs, share))
-
-
-def _picked(curve: Score, title: str, epoch: Callable[[int], int]) -> Score:
-    first = curve.first_epoch
-
-    def reduce(found: Floats) -> Floats:
-        curves = curve.reduce(found) if curve.reduce else found
-        return curves[:, epoch(curves.shape[1] + first - 1) - first]
-
-    return replace(curve, title=title, reduce=reduce, phrase=f"{curve.phrase} {title}")
+    phrase = f"{curve.phrase} {title}"
+    return replace(curve, title=title, epoch=lambda epochs: epoch_at(epochs, share), phrase=phrase)

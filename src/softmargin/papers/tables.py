@@ -48,20 +48,10 @@ class ScoreTable:
         """Return the table."""
         values = score_values(runs, self.score, self.scaled)
         if self.transposed:
-            turned = {(method, task): own for (task, method), own in values.items()}
-            return [compared(runs, self.score, turned, by_column(runs), note=self.note)]
+            return [compared(runs, self.score, turned(values), row=runs.baseline, note=self.note)]
         numbers = printed(self.paper, self.printed_as) if self.paper else {}
         paper = {task.name: numbers.get(task.paper_row, {}) for task in runs.tasks}
-        return [compared(runs, self.score, values, by_row(runs), paper, note=self.note)]
-
-
-def score_values(runs: Runs, score: Score, scaled: bool = False) -> dict[Key, Floats]:
-    """Return a score by task and method, with the scaled baseline if asked for."""
-    return {
-        (task.name, method.name): score.of(runs, task, method)
-        for task in (runs.judged if scaled else runs.tasks)
-        for method in (*runs.methods(task), *(runs.scalings if scaled else ()))
-    }
+        return [compared(runs, self.score, values, paper, column=runs.baseline, note=self.note)]
 
 
 @dataclass(frozen=True)
@@ -91,19 +81,17 @@ class MethodTable:
         """Return the table."""
         (task,) = (each for each in runs.tasks if each.serves == self.serves)
         values = method_values(runs, task, self.scores, self.methods)
-        if self.transposed:
-            values = {(title, name): own for (name, title), own in values.items()}
-        found = compared(
+        table = compared(
             runs,
             self.scores[0],
-            values,
-            by_row(runs) if self.transposed else by_column(runs),
+            turned(values) if self.transposed else values,
             _beside(runs, self.paper),
-            title=self.title,
-            row_heading="" if self.transposed else "trained with",
+            row="" if self.transposed else runs.baseline,
+            column=runs.baseline if self.transposed else "",
             note=self.note,
         )
-        return [found]
+        heading = "" if self.transposed else "trained with"
+        return [replace(table, title=self.title, row_heading=heading)]
 
 
 @dataclass(frozen=True)
@@ -156,13 +144,25 @@ class AmountTable:
             for method in runs.methods(task):
                 if method.base == base:
                     values[base, method.condition] = self.score.of(runs, task, method)
-        baseline = (lambda key: (key[0], self.plain)) if self.plain else by_column(runs)
         paper = _beside(runs, self.paper)
         if self.plain_paper is not None and paper:
             table, row, column = self.plain_paper
             plain = {self.plain: printed(table)[row][column]}
             paper = {base: {**plain, **numbers} for base, numbers in paper.items()}
-        return [compared(runs, self.score, values, baseline, paper, note=self.note)]
+        row = "" if self.plain else runs.baseline
+        return [compared(runs, self.score, values, paper, row, self.plain, note=self.note)]
+
+
+# --- what tables are made of
+
+
+def score_values(runs: Runs, score: Score, scaled: bool = False) -> dict[Key, Floats]:
+    """Return a score by task and method, with the scaled baseline if asked for."""
+    return {
+        (task.name, method.name): score.of(runs, task, method)
+        for task in (runs.judged if scaled else runs.tasks)
+        for method in (*runs.methods(task), *(runs.scalings if scaled else ()))
+    }
 
 
 def method_values(
@@ -176,42 +176,34 @@ def method_values(
     }
 
 
+def turned(values: Values) -> dict[Key, Floats]:
+    """Return values with columns for rows."""
+    return {(column, row): own for (row, column), own in values.items()}
+
+
 def _beside(runs: Runs, name: str) -> Printed:
     """Return a printed table; on other data there is nothing to set beside ours."""
     return printed(name) if name and runs.scope.scale != "smoke" else {}
-
-
-def by_row(runs: Runs) -> Callable[[Key], Key]:
-    """Return where the baseline of an entry stands if methods are columns."""
-    return lambda key: (key[0], runs.baseline)
-
-
-def by_column(runs: Runs) -> Callable[[Key], Key]:
-    """Return where the baseline of an entry stands if methods are rows."""
-    return lambda key: (runs.baseline, key[1])
 
 
 def compared(
     runs: Runs,
     score: Score,
     values: Values,
-    baseline: Callable[[Key], Key],
     paper: Printed | None = None,
-    *,
-    title: str = "",
-    row_heading: str = "",
+    row: str = "",
+    column: str = "",
     note: str = "",
 ) -> ResultTable:
-    """Return a table of values by (row, column), each compared with its baseline.
+    """Return a table of values, each compared with one in the row or the column of the baseline.
 
     What is not finite for every seed has no entry. Holm's correction is over the table.
     """
-    entries = []
-    paper = paper or {}
+    entries, paper = [], paper or {}
     for key, own in values.items():
         if not np.isfinite(own).all():
             continue
-        base = baseline(key)
+        base = (row or key[0], column or key[1])
         found = None if base == key else against(own, values.get(base, own[:0]))
         beside = paper.get(key[0], {}).get(key[1])
         mean, sd = beside if isinstance(beside, tuple) else (beside, None)
@@ -220,20 +212,19 @@ def compared(
     stand_ins = any(task.is_stand_in for task in runs.tasks)
     told = STANDS_BESIDE if stand_ins and any(paper.values()) else ""
     return ResultTable(
-        title or score.title,
+        score.title,
         score.unit,
         adjusted(entries),
         score.digits,
-        row_heading,
-        score.better,
-        " ".join(part for part in (f"{runs.note}: mean ± sd.", told, note) if part),
+        better=score.better,
+        note=" ".join(part for part in (f"{runs.note}: mean ± sd.", told, note) if part),
     )
 
 
 def adjusted(entries: Sequence[Entry]) -> list[Entry]:
     """Return entries with p-values after Holm's correction over all of them."""
-    p = [np.nan if each.comparison is None else each.comparison.p for each in entries]
+    p = holm([np.nan if each.comparison is None else each.comparison.p for each in entries])
     return [
         replace(each, adjusted=None if each.comparison is None else float(value))
-        for each, value in zip(entries, holm(p), strict=True)
+        for each, value in zip(entries, p, strict=True)
     ]

@@ -77,7 +77,8 @@ def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Re
     run = RunFolder(folder / "run")
     samples = len(as_trained(images.dataset, training).train)
     steps = training.epochs * -(-samples // training.batch)
-    watch = _Angles(run, training, images.dataset) if _watched(config) else None
+    by_epoch = "angles by epoch" in config["measures"]
+    watch = _Angles(run, training, images.dataset) if by_epoch else None
 
     def tell(epoch: int, step: int, loss: float) -> None:
         if watch is not None:
@@ -148,10 +149,6 @@ def model_of(run: RunFolder, config: TrainingConfig, dataset: Dataset) -> models
     return model.eval()
 
 
-def _watched(config: Mapping[str, Any]) -> bool:
-    return "angles by epoch" in config["measures"]
-
-
 class _Angles:
     """Histograms of intra-class angles after every epoch, from the checkpoints of a run.
 
@@ -189,59 +186,43 @@ class _Angles:
 
 # --- MNIST
 
-MNIST_CURVES = ("train_loss", *CURVES)
 MNIST_VARIANTS = {method.short_name: method for method in MNIST_METHODS}
 
 
 def train_mnist(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
-    """Train every variant of a cell from one seed and return what they did.
+    """Train every variant of a cell from one seed, and measure them.
 
-    The numbers are ``variants`` (their names, in the order of all lists), ``samples`` (training
-    samples), ``inputs``, ``final`` (lists of scores, one per variant), ``histogram`` and
-    ``trained_histogram`` (GD Table 1's counts with the final weights, and as met in the last
-    epoch), and for features ``spread``. The arrays are scores by epoch (variants, epochs) and
-    what :mod:`softmargin.papers.measure` names.
+    Besides what :func:`measure.recorded` returns there are the numbers ``variants`` (their names),
+    ``samples`` and ``inputs``, and the scores of ``CURVES`` and the training loss by epoch,
+    (variants, epochs).
     """
     dataset = data.load(config["data"], seed=config["seed"])
-    trained = train_together(
-        [mnist_config(config, variant) for variant in config["variants"]],
+    variants = config["variants"]
+    together = train_together(
+        [mnist_config(config, variant) for variant in variants],
         dataset=dataset,
         out=folder / "models",
         record=True,
         progress=lambda done, total: progress(TRAINING * done / total),
     )
-    result = Result(
-        {
-            "variants": list(config["variants"]),
-            "samples": len(dataset.train),
-            "inputs": dataset.train.x[0].numel(),
-        },
-        {name: trained.history(name).numpy() for name in MNIST_CURVES},
-    )
-    baseline = config["variants"].index("1")
-    found = [
-        measure.final_scores(trained),
-        measure.confidences(trained, dataset, baseline),
-    ]
-    if config["features"]:
-        found.append(measure.features(trained, dataset))
-    for each in found:
-        result.numbers.update(each.numbers)
-        result.arrays.update(each.arrays)
+    result = measure.recorded(together, dataset, variants.index("1"), features=config["features"])
+    result.numbers["variants"] = list(variants)
+    result.numbers["samples"] = len(dataset.train)
+    result.numbers["inputs"] = dataset.train.x[0].numel()
+    for name in ("train_loss", *CURVES):
+        result.arrays[name] = together.history(name).numpy()
     progress(1.0)
     return result
 
 
 def mnist_config(config: Mapping[str, Any], variant: str) -> TrainingConfig:
     """Return how one variant of a cell of MNIST is trained."""
+    of_model, others = ("widths", "last_activation"), ("variants", "warm_up", "features")
     return TrainingConfig.from_dict(
         {
-            **{name: config[name] for name in _OF_CONFIG},
+            **{name: each for name, each in config.items() if name not in (*of_model, *others)},
             "model": "fcnn",
-            "model_options": {name: config[name] for name in ("widths", "last_activation")},
+            "model_options": {name: config[name] for name in of_model},
             **MNIST_VARIANTS[variant].training,
         }
     )
-
-
-_OF_CONFIG = ("data", "epochs", "batch", "lr", "momentum", "weight_decay", "seed")

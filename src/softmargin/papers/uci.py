@@ -1,105 +1,191 @@
-"""What ag-tab1 concludes: accuracy beside the paper's, paired tests, wins, ranks, a verdict."""
+"""What ag-tab1 and ag-fig2 conclude from cross-validation: accuracy by data set and by depth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from softmargin.charts import Chart, Series
-from softmargin.papers.core import Finished, Scope
-from softmargin.papers.cross_validation import (
-    BASELINE,
-    Comparisons,
-    compare_methods,
-    compared_entry,
-    described,
-    tests_note,
-)
+from softmargin.papers.core import Cell, Finished, Scope
 from softmargin.papers.findings import Floats, verdict
-from softmargin.papers.outcome import Entry, Finding, Outcome, ResultTable, rounded
+from softmargin.papers.outcome import (
+    SIGNIFICANT,
+    Entry,
+    Finding,
+    Outcome,
+    ResultTable,
+    rounded,
+)
 from softmargin.papers.printed import printed, printed_means
+from softmargin.papers.runs import Key
 from softmargin.papers.statistics import (
     average_ranks,
     complete_sets,
+    corrected_resampled_t_test,
     critical_difference,
     friedman,
     wins,
 )
-from softmargin.papers.tabular import METHODS, PAPER_METHODS, UCI_TABLES
+from softmargin.papers.tables import adjusted
+from softmargin.papers.tabular import METHODS, SEVEN, UCI_TABLES
 
-LEVEL = 0.05
-CLAIMED = "ArcGrad 5"
-BETAS = {each["name"]: each.get("loss_options", {}).get("beta") for each in METHODS}
+Paper = Mapping[str, Mapping[str, float]]
+"""The paper's numbers by row, then by column."""
+BASELINE, CLAIMED = "Soft", "ArcGrad 5"
+BETAS = {method.name: method.beta for method in METHODS}
+PAPER_METHODS = [method.name for method in SEVEN]
+
+# --- scores by row and method
 
 
-@dataclass(frozen=True)
 class Scores:
-    """What the cells gave.
+    """What cells of cross-validation gave, each of them a row of tables.
 
     Attributes:
-        tables: names of the data sets.
+        rows: their names.
         methods: names of the methods.
-        classes: number of classes of each data set.
-        accuracy: in percent, (data sets, methods, runs, folds).
-        nll: in nats, alike.
-        ece: in percent, of the test rows of a run together, (data sets, methods, runs).
+        results: of the cells.
+        accuracy: in percent, (rows, methods, runs, folds).
+        means: of it, (rows, methods), to the two decimals that are shown.
+        folds: how many.
+        size: scale, runs and folds in words.
     """
 
-    tables: list[str]
-    methods: list[str]
-    classes: list[int]
-    accuracy: Floats
-    nll: Floats
-    ece: Floats
+    def __init__(self, scope: Scope, finished: Finished, rows: Sequence[str]) -> None:
+        """Gather the results of cells."""
+        self.rows, self.results = rows, [result for _, result in finished]
+        self.methods = list(self.results[0].numbers["methods"])
+        self.accuracy = 100 * self.array("accuracy")
+        self.means: Floats = self.accuracy.mean((2, 3)).round(2)
+        *_, runs, self.folds = self.accuracy.shape
+        self.size = f"{scope.scale} scale, {runs} runs of {self.folds}-fold cross-validation"
 
-    @classmethod
-    def of(cls, finished: Finished) -> Scores:
-        """Gather the results of all cells that finished."""
-        results = [result for _, result in finished]
-        return cls(
-            [cell.label for cell, _ in finished],
-            list(results[0].numbers["methods"]),
-            [result.numbers["classes"] for result in results],
-            100 * np.stack([result.arrays["accuracy"] for result in results]),
-            np.stack([result.arrays["nll"] for result in results]),
-            100 * np.stack([result.arrays["pooled_ece"] for result in results]),
+    def array(self, name: str) -> Floats:
+        """Return an array of all cells, (rows, methods, ...)."""
+        return np.stack([result.arrays[name] for result in self.results])
+
+    def by_name(self, values: Floats, rows: Sequence[str] = ()) -> dict[Key, Floats]:
+        """Return values by the names of row and method, where all of them are finite."""
+        return {
+            (row, method): values[r, m]
+            for r, row in enumerate(rows or self.rows)
+            for m, method in enumerate(self.methods)
+            if np.isfinite(values[r, m]).all()
+        }
+
+    def compared(self, paper: Paper) -> list[Entry]:
+        """Return accuracy by run, each method against the baseline of its row, fold by fold."""
+        entries = entries_of(self.by_name(self.accuracy.mean(3)), paper)
+        folds = self.by_name(self.accuracy)
+        for place, entry in enumerate(entries):
+            key, base = (entry.row, entry.column), (entry.row, BASELINE)
+            if key != base and base in folds:
+                test = corrected_resampled_t_test(folds[key] - folds[base], 1 / self.folds)
+                entries[place] = replace(entry, comparison=test, baseline=base)
+        return adjusted(entries)
+
+    def table(
+        self, title: str, row_heading: str, where: str, entries: Sequence[Entry]
+    ) -> ResultTable:
+        """Return a table of entries of which some are compared with the baseline."""
+        count = sum(entry.comparison is not None for entry in entries)
+        note = (
+            f"{self.size}. ± is the standard deviation of the runs' means. Tests: each method "
+            f"against {BASELINE} {where}, corrected resampled t-test, p-values after Holm's "
+            f"correction over all {count} comparisons."
         )
-
-    @property
-    def means(self) -> Floats:
-        """Mean accuracy, (data sets, methods), to the two decimals that are shown."""
-        means: Floats = self.accuracy.mean((2, 3)).round(2)
-        return means
-
-    @property
-    def seven(self) -> list[int]:
-        """The places of the paper's methods."""
-        return [self.methods.index(name) for name in PAPER_METHODS]
+        return ResultTable(title, "%", entries, 2, row_heading, "higher", note)
 
 
-def conclude(setting: Scope, finished: Finished) -> Outcome:
-    """Compare the methods on all tables that finished."""
-    scores = Scores.of(finished)
-    compared, adjusted = compare_methods(scores.accuracy, scores.methods.index(BASELINE))
-    runs, folds = scores.accuracy.shape[2:]
-    size = f"{setting.scale} scale, {runs} runs of {folds}-fold cross-validation"
-    tables = [
-        accuracy_table(scores, compared, adjusted, size),
-        against_baseline(scores, compared, adjusted, size),
-        wins_table(scores, size),
-        spread_table(scores, size),
-        plain_table(scores, scores.nll.mean(3), "NLL on test rows", "nats", size),
-        plain_table(scores, scores.ece, "ECE on the test rows of a run together", "%", size),
+def entries_of(values: Mapping[Key, ArrayLike], paper: Paper | None = None) -> list[Entry]:
+    """Return entries without a comparison."""
+    beside = paper or {}
+    return [
+        Entry(row, column, rounded(np.atleast_1d(own)), beside.get(row, {}).get(column))
+        for (row, column), own in values.items()
     ]
-    charts = list(rank_charts(scores, size))
-    told = remark(scores, compared, adjusted)
+
+
+def network_of(training: Mapping[str, Any], layers: str = "") -> dict[str, str]:
+    """Return in words what is trained, and how."""
+    options = training["model_options"]
+    layers, width = layers or f"{options['depth']}", options["width"]
+    return {
+        "network": f"{layers} layers with the head, {width} units each, ReLU",
+        "optimiser": f"Adam, learning rate {training['lr']:g}, constant; no weight decay",
+    }
+
+
+def described(cell: Cell, layers: str = "") -> dict[str, str]:
+    """Return in words how the models of a cell were trained."""
+    shared, runs, folds = (cell.config[name] for name in ("training", "runs", "folds"))
+    return {
+        **network_of(shared, layers),
+        "training": f"{shared['epochs']} epochs in batches of {shared['batch']}, inputs z-scored "
+        "by the training rows of each fold",
+        "cross-validation": f"{len(runs)} runs of {folds} stratified folds; the run is the seed of "
+        "the folds, run and fold are that of weights and order",
+    }
+
+
+# --- ag-tab1: 15 data sets
+
+
+def conclude(scope: Scope, finished: Finished) -> Outcome:
+    """Compare the methods on all tables."""
+    scores = Scores(scope, finished, [cell.label for cell, _ in finished])
+    size, compared = scores.size, scores.compared(printed_means("ag-tab1"))
+    counts = {name: signs(compared, name) for name in scores.methods if name != BASELINE}
+    spread = scores.accuracy.std((2, 3), ddof=1)
+    paper_spread = {
+        row: {name: pair[1] for name, pair in own.items() if isinstance(pair, tuple)}
+        for row, own in printed("ag-tab1").items()
+    }
+    tables = [
+        scores.table(
+            "Accuracy on test rows",
+            "data set",
+            "on the same folds",
+            [*compared, *averages(scores)],
+        ),
+        ResultTable(
+            f"Data sets on which a method differs from {BASELINE}",
+            "data sets",
+            entries_of({(row, m): n for m, own in counts.items() for row, n in own.items()}),
+            digits=0,
+            row_heading=f"than {BASELINE}",
+            note=f"{size}. Adjusted p below {SIGNIFICANT:g}.",
+        ),
+        wins_table(scores),
+        ResultTable(
+            "Spread of accuracy over single folds",
+            "points",
+            entries_of(scores.by_name(spread), paper_spread),
+            row_heading="data set",
+            note=f"{size}. Standard deviation over all folds of all runs; the paper's is the "
+            "number after its ±, whose size only single folds explain.",
+        ),
+    ]
+    for title, unit, values, digits in (
+        ("NLL on test rows", "nats", scores.array("nll").mean(3), 3),
+        ("ECE on the test rows of a run together", "%", 100 * scores.array("pooled_ece"), 2),
+    ):
+        entries = entries_of(scores.by_name(values))
+        note = f"{size}. ± is the standard deviation over runs."
+        tables.append(ResultTable(title, unit, entries, digits, "data set", "lower", note))
+    remark = (
+        f"Against {BASELINE}, {CLAIMED} is clearly better on {counts[CLAIMED]['better']} and "
+        f"clearly worse on {counts[CLAIMED]['worse']}. Network, optimiser and epochs are not in "
+        "the paper and may differ."
+    )
     return Outcome(
-        verdict(setting.scale, findings(scores), told),
+        verdict(scope.scale, findings(scores), remark),
         tables,
-        charts,
+        rank_charts(scores),
         notes(scores),
         described(finished[0][0]),
     )
@@ -107,32 +193,105 @@ def conclude(setting: Scope, finished: Finished) -> Outcome:
 
 def findings(scores: Scores) -> list[Finding]:
     """Find whether the claimed method has the best average, and the most wins, of the seven."""
-    averages = scores.accuracy[:, scores.seven].mean((0, 2, 3))
-    counts = wins(scores.means[:, scores.seven])
-    claimed = PAPER_METHODS.index(CLAIMED)
+    names, seven = PAPER_METHODS, len(PAPER_METHODS)
+    averages = scores.accuracy[:, :seven].mean((0, 2, 3))
+    counts = wins(scores.means[:, :seven])
+    claimed = names.index(CLAIMED)
     best, most = int(np.nanargmax(averages)), int(counts.argmax())
     alone = most == claimed and int((counts == counts[claimed]).sum()) == 1
     return [
         Finding(
-            f"on {len(scores.tables)} tables {CLAIMED} averages {averages[claimed]:.2f} % "
-            f"({BASELINE} {averages[0]:.2f} %, the best is {PAPER_METHODS[best]} with "
+            f"on {len(scores.rows)} tables {CLAIMED} averages {averages[claimed]:.2f} % "
+            f"({BASELINE} {averages[0]:.2f} %, the best is {names[best]} with "
             f"{averages[best]:.2f} %)",
             best == claimed,
         ),
         Finding(
             f"{CLAIMED} wins {counts[claimed]} tables (the most are {counts[most]} by "
-            f"{PAPER_METHODS[most]})",
+            f"{names[most]})",
             alone,
         ),
     ]
 
 
-def remark(scores: Scores, compared: Comparisons, adjusted: Floats) -> str:
-    """Return how often the claimed method differs from plain softmax, and what may differ."""
-    better, worse = signs(compared, adjusted, scores.methods.index(CLAIMED))
-    return (
-        f"Against {BASELINE}, {CLAIMED} is clearly better on {better} and clearly worse on "
-        f"{worse}. Network, optimiser and epochs are not in the paper and may differ."
+def signs(entries: Sequence[Entry], method: str) -> dict[str, int]:
+    """Return on how many tables a method is better or worse than the baseline, or neither."""
+    found = [
+        each.comparison.difference if each.is_significant else 0.0
+        for each in entries
+        if each.column == method and each.comparison is not None
+    ]
+    better, worse = sum(d > 0 for d in found), sum(d < 0 for d in found)
+    return {"better": better, "worse": worse, "not told apart": len(found) - better - worse}
+
+
+def averages(scores: Scores) -> list[Entry]:
+    """Return averages over tables, of the methods that are defined on all of them."""
+    every = range(len(scores.rows))
+    several = [r for r in every if scores.results[r].numbers["classes"] > 2]
+    groups = {"Average": list(every)}
+    if 0 < len(several) < len(scores.rows):
+        groups["Average of those with 3 or more classes"] = several
+    values, paper = dict[Key, Floats](), dict[str, dict[str, float]]()
+    for row, places in groups.items():
+        by_run = scores.accuracy[places].mean((0, 3))
+        values |= scores.by_name(by_run[None], [row])
+        numbers = [printed_means("ag-tab1")[scores.rows[place]] for place in places]
+        paper[row] = {
+            name: round(float(np.mean([each[name] for each in numbers])), 2)
+            for name in PAPER_METHODS
+        }
+    return entries_of(values, paper)
+
+
+def wins_table(scores: Scores) -> ResultTable:
+    """Return on how many tables each method is the best, as the paper counts and otherwise."""
+    values: dict[Key, int] = {}
+    for which, names in (("seven", PAPER_METHODS), ("all", scores.methods)):
+        for ties, words in (("first", "a tie counts for the first"), ("each", "for each tied")):
+            counts = wins(scores.means[:, : len(names)], ties=ties)
+            row = f"{which} methods, {words}"
+            values |= {(row, name): int(count) for name, count in zip(names, counts, strict=True)}
+    complete = len(scores.rows) == len(UCI_TABLES)
+    won = printed_means("ag-tab1")["Wins"] if complete else {}
+    return ResultTable(
+        "Wins: data sets with the highest mean accuracy",
+        "data sets",
+        entries_of(values, {"seven methods, a tie counts for the first": won}),
+        digits=0,
+        row_heading="among",
+        better="higher",
+        note=f"{scores.size}. Means are compared at two decimals, as printed.",
+    )
+
+
+def rank_charts(scores: Scores) -> list[Chart]:
+    """Return average ranks of the methods defined everywhere, and of all where all are."""
+    defined = np.isfinite(scores.means)
+    everywhere = defined.all(0)
+    charts = [_ranks(scores, np.flatnonzero(everywhere), "ranks")]
+    if not everywhere.all() and defined.all(1).any():
+        charts.append(_ranks(scores, np.arange(len(scores.methods)), "ranks-several-classes"))
+    return charts
+
+
+def _ranks(scores: Scores, places: NDArray[np.int64], name: str) -> Chart:
+    accuracy = scores.means[:, places]
+    ranks, sets = average_ranks(accuracy), len(complete_sets(accuracy))
+    note = f"{scores.size}. Ranks of mean accuracy at two decimals, 1 is best."
+    if sets > 1:
+        test = friedman(accuracy)
+        note += f" Friedman: χ² = {test.statistic:.2f}, p = {test.p:.2g}."
+    named = {scores.methods[place]: float(rank) for place, rank in zip(places, ranks, strict=True)}
+    return Chart(
+        name,
+        f"Average rank of {len(places)} methods over {sets} data sets",
+        "ranks",
+        "average rank (1 is best)",
+        "",
+        [Series(method, [0.0], [rank], beta=BETAS[method]) for method, rank in named.items()],
+        note=note,
+        extra={"cd": critical_difference(len(places), sets), "sets": float(sets)},
     )
 
 
@@ -147,8 +306,8 @@ def notes(scores: Scores) -> list[str]:
         "± in the table of accuracy is over the means of runs; see the table of spread for single "
         "folds.",
     ]
-    two = [name for name, classes in zip(scores.tables, scores.classes, strict=True) if classes < 3]
-    if two:
+    pairs = zip(scores.rows, scores.results, strict=True)
+    if two := [row for row, result in pairs if result.numbers["classes"] < 3]:
         found += [
             f"AdaCos is not defined for two classes, where its scale √2·log(C - 1) is 0 "
             f"({', '.join(two)}): it has no entry there, no average over all tables, and ranks "
@@ -156,190 +315,9 @@ def notes(scores: Scores) -> list[str]:
             "which is what guessing gives.",
             "For two classes the regulariser of LM is 0 whatever λ is: there that method is Soft.",
         ]
-    if "Hayes-Roth" in scores.tables:
+    if "Hayes-Roth" in scores.rows:
         found.append(
             "Hayes-Roth is used without the feature hobby, which is random by construction; the "
             "paper counts three features."
         )
-    if 1 < len(scores.tables) < len(UCI_TABLES):
-        found.append(f"Only {len(scores.tables)} of {len(UCI_TABLES)} data sets are finished.")
     return found
-
-
-def signs(compared: Comparisons, adjusted: Floats, method: int) -> tuple[int, int]:
-    """Return on how many tables a method is better than the baseline, and on how many worse."""
-    clear = [
-        comparison.difference
-        for (table, other), comparison in compared.items()
-        if other == method and adjusted[table, method] < LEVEL
-    ]
-    return sum(d > 0 for d in clear), sum(d < 0 for d in clear)
-
-
-def accuracy_table(
-    scores: Scores, compared: Comparisons, adjusted: Floats, size: str
-) -> ResultTable:
-    """Return mean accuracy by table and method beside the paper's, and averages."""
-    by_run = scores.accuracy.mean(3)
-    entries = [
-        compared_entry(
-            (table, method),
-            (scores.tables[table], scores.methods[method]),
-            by_run[table, method],
-            _paper(scores, [table], method),
-            compared,
-            adjusted,
-        )
-        for table, method in np.ndindex(by_run.shape[:2])
-        if np.isfinite(by_run[table, method]).all()
-    ]
-    entries += _averages(scores, "Average", list(range(len(scores.tables))))
-    several = [table for table, classes in enumerate(scores.classes) if classes > 2]
-    if 0 < len(several) < len(scores.tables):
-        entries += _averages(scores, "Average of those with 3 or more classes", several)
-    return ResultTable(
-        "Accuracy on test rows",
-        "%",
-        entries,
-        row_heading="data set",
-        better="higher",
-        note=tests_note(size, "on the same folds", compared),
-    )
-
-
-def _averages(scores: Scores, row: str, tables: list[int]) -> list[Entry]:
-    """Return averages over tables, of the methods that are defined on all of them."""
-    by_run = scores.accuracy[tables].mean((0, 3))
-    return [
-        Entry(row, name, rounded(by_run[method]), paper=_paper(scores, tables, method))
-        for method, name in enumerate(scores.methods)
-        if np.isfinite(by_run[method]).all()
-    ]
-
-
-def _paper(scores: Scores, tables: Sequence[int], method: int) -> float | None:
-    """Return the paper's accuracy of a method, averaged over tables, to two decimals."""
-    name = scores.methods[method]
-    if name not in PAPER_METHODS:
-        return None
-    table_1 = printed_means("ag-tab1")
-    return round(float(np.mean([table_1[scores.tables[table]][name] for table in tables])), 2)
-
-
-def against_baseline(
-    scores: Scores, compared: Comparisons, adjusted: Floats, size: str
-) -> ResultTable:
-    """Return on how many tables each method is better or worse than plain softmax."""
-    entries = []
-    for method, name in enumerate(scores.methods):
-        if name != BASELINE:
-            better, worse = signs(compared, adjusted, method)
-            there = sum(1 for _, other in compared if other == method)
-            counts = {"better": better, "worse": worse, "not told apart": there - better - worse}
-            entries += [Entry(row, name, (float(count),)) for row, count in counts.items()]
-    return ResultTable(
-        f"Data sets on which a method differs from {BASELINE}",
-        "data sets",
-        entries,
-        digits=0,
-        row_heading=f"than {BASELINE}",
-        note=f"{size}. Adjusted p below {LEVEL:g}.",
-    )
-
-
-def wins_table(scores: Scores, size: str) -> ResultTable:
-    """Return on how many tables each method is the best, as the paper counts and otherwise."""
-    entries = []
-    complete = len(scores.tables) == len(UCI_TABLES)
-    for places, which in ((scores.seven, "seven"), (list(range(len(scores.methods))), "all")):
-        for ties, words in (("first", "a tie counts for the first"), ("each", "for each tied")):
-            counts = wins(scores.means[:, places], ties=ties)
-            as_paper = which == "seven" and ties == "first" and complete
-            won = printed_means("ag-tab1")["Wins"] if as_paper else {}
-            entries += [
-                Entry(
-                    f"{which} methods, {words}",
-                    scores.methods[place],
-                    (float(count),),
-                    paper=won.get(scores.methods[place]),
-                )
-                for place, count in zip(places, counts, strict=True)
-            ]
-    return ResultTable(
-        "Wins: data sets with the highest mean accuracy",
-        "data sets",
-        entries,
-        digits=0,
-        row_heading="among",
-        better="higher",
-        note=f"{size}. Means are compared at two decimals, as printed.",
-    )
-
-
-def spread_table(scores: Scores, size: str) -> ResultTable:
-    """Return the standard deviation over single folds, which is what the paper's ± looks like."""
-    entries = []
-    for table, method in np.ndindex(scores.means.shape):
-        folds, name = scores.accuracy[table, method], scores.methods[method]
-        if np.isfinite(folds).all():
-            pair = printed("ag-tab1")[scores.tables[table]].get(name)
-            paper = pair[1] if isinstance(pair, tuple) else None
-            value = round(float(folds.std(ddof=1)), 4)
-            entries.append(Entry(scores.tables[table], name, (value,), paper=paper))
-    return ResultTable(
-        "Spread of accuracy over single folds",
-        "points",
-        entries,
-        row_heading="data set",
-        note=(
-            f"{size}. Standard deviation over all folds of all runs; the paper's is the number "
-            "after its ±, whose size only single folds explain."
-        ),
-    )
-
-
-def plain_table(scores: Scores, by_run: Floats, title: str, unit: str, size: str) -> ResultTable:
-    """Return a score that the paper does not have, by table and method."""
-    entries = [
-        Entry(scores.tables[table], scores.methods[method], rounded(by_run[table, method]))
-        for table, method in np.ndindex(by_run.shape[:2])
-        if np.isfinite(by_run[table, method]).all()
-    ]
-    note = f"{size}. ± is the standard deviation over runs."
-    digits = 3 if unit == "nats" else 2
-    return ResultTable(title, unit, entries, digits, "data set", "lower", note)
-
-
-def rank_charts(scores: Scores, size: str) -> list[Chart]:
-    """Return average ranks of the methods defined everywhere, and of all where all are."""
-    everywhere = np.isfinite(scores.means).all(0)
-    charts = [_ranks(scores, np.flatnonzero(everywhere), "ranks", size)]
-    if not everywhere.all() and np.isfinite(scores.means).all(1).any():
-        every = np.arange(len(scores.methods))
-        charts.append(_ranks(scores, every, "ranks-several-classes", size))
-    return charts
-
-
-def _ranks(scores: Scores, places: NDArray[np.int64], name: str, size: str) -> Chart:
-    means = scores.means[:, places]
-    ranks, sets = average_ranks(means), len(complete_sets(means))
-    cd = critical_difference(len(places), sets)
-    note = f"{size}. Ranks of mean accuracy at two decimals, 1 is best."
-    if sets > 1:
-        test = friedman(means)
-        note += f" Friedman: χ² = {test.statistic:.2f}, p = {test.p:.2g}."
-    return Chart(
-        name,
-        f"Average rank of {len(places)} methods over {sets} data sets",
-        "ranks",
-        "average rank (1 is best)",
-        "",
-        [
-            Series(
-                scores.methods[place], [0.0], [float(rank)], beta=BETAS.get(scores.methods[place])
-            )
-            for place, rank in zip(places, ranks, strict=True)
-        ],
-        note=note,
-        extra={"cd": cd, "sets": float(sets)},
-    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from torch import Tensor, nn
 
+from softmargin._lazy import import_extra
 from softmargin._settings import ModuleWithSettings, Setting
 from softmargin.functional._checks import check_number
 
@@ -111,13 +112,7 @@ class Schedule(ABC):
             steps = math.ceil(1.1 * self.length)
         check_number("steps", steps, above=1, inclusive=True)
         if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError(
-                    'plot needs matplotlib, which is missing: pip install "softmargin[lab]".'
-                ) from error
-            ax = pyplot.subplots()[1]
+            _, ax = import_extra("matplotlib.pyplot", "plot needs matplotlib").subplots()
         drawn = sorted({round(step) for step in np.linspace(0, steps, 1001)})
         values = [self.value_at(step) for step in drawn]
         ax.plot(drawn, values, drawstyle="steps-post", label=self._subject())

@@ -1,9 +1,11 @@
-"""The readers of the published formats, and what they have in common."""
+"""The readers of the published formats, and what they have in common.
+
+A reader is a function of the files of a layout, by their names, and of what the caller asks for.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,54 +15,40 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from softmargin._text import printable
+from softmargin.data.entry import DatasetEntry
 from softmargin.data.errors import BrokenFileError
 from softmargin.data.sets import Split
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a caller may ask of a reader."""
+    """What a caller may ask of a reader: the arguments of ``load``, and the data set."""
 
+    entry: DatasetEntry
     fraction: float | None = None
     seed: int = 0
-    image_size: int = 224
+    verify: bool = True
     filtered: bool = True
+    image_size: int = 224
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Both splits, the names of the classes, and whether the fraction was already taken.
+    """What a reader found.
 
-    Without names, the classes are called as the entry says.
+    Args:
+        train: The training split, or the whole where there is no split.
+        test: The test split, if there is one.
+        class_names: Names of the classes; without any, they are called as the entry says.
+        feature_names: Names of a table's columns.
+        is_cut: Whether the fraction was already taken.
     """
 
     train: Split
-    test: Split
+    test: Split | None = None
     class_names: Sequence[str] = ()
+    feature_names: Sequence[str] = ()
     is_cut: bool = False
-
-
-REMEDY = "delete it and fetch it again"
-
-
-@contextlib.contextmanager
-def reading(path: Path, *errors: type[Exception], what: str = "") -> Iterator[None]:
-    """Turn errors of these kinds into one sentence about the file, with what to do.
-
-    Args:
-        path: The file that is read inside.
-        errors: What its reader raises where the file is damaged.
-        what: As what it cannot be read, such as " as a table".
-    """
-    try:
-        yield
-    except BrokenFileError:  # a sentence already
-        raise
-    except errors as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        why = printable(why.partition("\n")[0] or type(error).__name__).rstrip(":.")
-        raise BrokenFileError(f"{path} cannot be read{what}: {why}; {REMEDY}.") from None
 
 
 def image_split(images: npt.NDArray[Any], labels: npt.NDArray[Any], path: Path) -> Split:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softmargin.data.errors import BrokenFileError
-from softmargin.data.readers import (
-    REMEDY,
-    ReadOptions,
-    Splits,
-    channels_first,
-    image_split,
-    reading,
-)
+from softmargin._lazy import import_extra
+from softmargin.data.errors import REMEDY, BrokenFileError, reading
+from softmargin.data.readers import ReadOptions, Splits, channels_first, image_split
 from softmargin.data.sets import Split
 
 FILES = tuple(
@@ -49,7 +42,7 @@ def _split(images: Path, labels: Path) -> Split:
 def read_idx(path: Path) -> npt.NDArray[Any]:
     """Read one idx file of bytes; no more of it than its header says."""
     opened = gzip.open if path.suffix == ".gz" else open
-    with reading(path, OSError, EOFError, zlib.error), opened(path, "rb") as file:
+    with reading(path), opened(path, "rb") as file:
         # two zero bytes, the type (8: unsigned bytes), the number of dimensions, then each size
         start = file.read(4)
         dimensions = start[3] if len(start) == 4 and start[:3] == b"\0\0\x08" else 0
@@ -111,8 +104,7 @@ def _names(names: npt.NDArray[Any], path: Path) -> list[str]:
 
 def _arrays(path: Path, *names: str) -> dict[str, npt.NDArray[Any]]:
     """Read arrays, never pickles, from an ``.npz``, if they are not too large."""
-    # NumPy raises many kinds of errors for a damaged file
-    with reading(path, Exception), np.load(path, allow_pickle=False) as opened:
+    with reading(path), np.load(path, allow_pickle=False) as opened:
         if not isinstance(opened, np.lib.npyio.NpzFile) or opened.zip is None:
             raise ValueError("it is no .npz file")
         # no more than these sizes is read of a member
@@ -131,18 +123,12 @@ def read_svhn(files: Mapping[str, Path], _: ReadOptions) -> Splits:
 
 
 def _svhn(path: Path) -> Split:
-    try:
-        from scipy.io import loadmat, whosmat
-    except ImportError:
-        raise ImportError(
-            f'Reading {path} needs scipy, which is missing: pip install "softmargin[lab]".'
-        ) from None
-    # SciPy raises many kinds of errors for a damaged file
-    with reading(path, Exception, what=" as the .mat of SVHN"):
-        shapes = {name: shape for name, shape, _ in whosmat(path)}
+    scipy = import_extra("scipy.io", f"Reading {path} needs scipy")
+    with reading(path, " as the .mat of SVHN"):
+        shapes = {name: shape for name, shape, _ in scipy.whosmat(path)}
         if any(math.prod(shapes.get(name, ())) > PIXELS for name in ("X", "y")):
             raise ValueError("it holds more than any file of SVHN")
-        content = loadmat(path, variable_names=["X", "y"])
+        content = scipy.loadmat(path, variable_names=["X", "y"])
         pixels, labels = content["X"], content["y"].reshape(-1).astype(np.int64) % 10
     if pixels.ndim != 4:
         raise BrokenFileError(f"{path} must hold images, but X has shape {pixels.shape}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softmargin.data.archives import UNREADABLE, open_tar, tar_members
-from softmargin.data.errors import BrokenFileError
+from softmargin.data.archives import tar_files
+from softmargin.data.errors import reading
+from softmargin.data.files import read_limited
 from softmargin.data.pickles import read_numbers
-from softmargin.data.readers import ReadOptions, Splits, image_split, reading
+from softmargin.data.readers import ReadOptions, Splits, image_split
+from softmargin.data.sets import Split
+
+LIMIT = 2**29  # bytes; the largest file has 155 MB
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,6 @@ class _Form:
     test: str
     names: str
     label: str
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (*self.train, self.test, self.names)
 
 
 _CIFAR10 = _Form([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta", "label")
@@ -46,23 +46,27 @@ def read_cifar100(files: Mapping[str, Path], _: ReadOptions) -> Splits:
 
 def _cifar(files: Mapping[str, Path], form: _Form) -> Splits:
     if form.test in files:
-        contents, path = _unpickle(files), files[form.test].parent
+        path = files[form.test].parent
+        contents = {name: read_numbers(_content(each), each) for name, each in files.items()}
     else:
         (path,) = files.values()
-        contents = _unpickle_archive(path, form.files)
-    splits = []
-    try:
-        for names in ([name for name in form.train if name in contents], [form.test]):
-            parts = [contents[name] for name in names]
-            pixels = [_pixels(part["data"]) for part in parts]
-            labels = [_labels(part[form.label + "s"]) for part in parts]
-            splits.append(image_split(np.concatenate(pixels), np.concatenate(labels), path))
+        members = tar_files(path, [*form.train, form.test, form.names])
+        contents = {name: read_numbers(content, path) for name, content in members}
+
+    def split(names: Sequence[str]) -> Split:
+        parts = [contents[name] for name in names if name in contents]
+        pixels = [_pixels(part["data"]) for part in parts]
+        labels = [_labels(part[form.label + "s"]) for part in parts]
+        return image_split(np.concatenate(pixels), np.concatenate(labels), path)
+
+    with reading(path, " as CIFAR"):
         class_names = [_text(name) for name in contents[form.names][form.label + "_names"]]
-    except BrokenFileError:
-        raise
-    except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise BrokenFileError(f"{path} does not hold CIFAR as published: {error}.") from None
-    return Splits(splits[0], splits[1], class_names)
+        return Splits(split(form.train), split([form.test]), class_names)
+
+
+def _content(path: Path) -> bytes:
+    with reading(path):
+        return read_limited(path, LIMIT)
 
 
 def _pixels(data: object) -> npt.NDArray[Any]:
@@ -77,25 +81,6 @@ def _labels(labels: object) -> npt.NDArray[Any]:
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
         raise ValueError("labels are no list of whole numbers")
     return np.array(labels, np.int64)
-
-
-def _unpickle(files: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    contents = {}
-    for name, path in files.items():
-        with reading(path, OSError), path.open("rb") as file:
-            contents[name] = read_numbers(file, path)
-    return contents
-
-
-def _unpickle_archive(path: Path, wanted: Container[str]) -> dict[str, dict[str, Any]]:
-    contents = {}
-    errors = (*UNREADABLE, KeyError, OSError)
-    with reading(path, *errors, what=" as an archive"), open_tar(path) as opened:
-        for member in tar_members(path, opened):
-            name = member.name.rpartition("/")[2]
-            if name in wanted and (file := opened.extractfile(member)) is not None:
-                contents[name] = read_numbers(file, path)
-    return contents
 
 
 def _text(name: object) -> str:

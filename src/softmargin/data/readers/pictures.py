@@ -14,17 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmargin._lazy import import_extra
 from softmargin._text import printable
-from softmargin.data.archives import UNREADABLE
 from softmargin.data.augment import RandomResizedCrop
-from softmargin.data.errors import BrokenFileError, MissingDataError
-from softmargin.data.readers import ReadOptions, Splits, reading
+from softmargin.data.errors import BrokenFileError, MissingDataError, reading
+from softmargin.data.files import read_limited
+from softmargin.data.readers import ReadOptions, Splits
 from softmargin.data.sampling import stratified_indices
 from softmargin.data.sets import Split
 
 ENDINGS = (".jpeg", ".jpg", ".png", ".bmp", ".webp")
 THREADS = min(8, os.cpu_count() or 1)
-TINY = "tiny-imagenet-200/"
+TINY, SIDE = "tiny-imagenet-200/", 64
 FILE = 2**27  # bytes of one file
 PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 
@@ -32,8 +33,7 @@ PIXELS = 80_000_000  # of one picture; Pillow itself warns from 89 million on
 def read_tiny_zip(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its zip archive, without unpacking it."""
     (path,) = files.values()
-    errors = (*UNREADABLE, KeyError, OSError)
-    with reading(path, *errors, what=" as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
+    with reading(path, " as Tiny-ImageNet"), zipfile.ZipFile(path) as opened:
 
         def read(name: str) -> bytes:
             # no more than this size is read of a member
@@ -48,15 +48,12 @@ def read_tiny_folder(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read Tiny-ImageNet from its unpacked folder."""
     root = files["wnids.txt"].parent
     names = [TINY + path.relative_to(root).as_posix() for path in sorted(root.glob("train/*/*/*"))]
-    with reading(root, OSError, ValueError, IndexError, what=" as Tiny-ImageNet"):
-        return _tiny(lambda name: read_small(root / name.removeprefix(TINY)), names, root, options)
 
+    def read(name: str) -> bytes:
+        return read_limited(root / name.removeprefix(TINY), FILE)
 
-def read_small(path: Path) -> bytes:
-    """Read a file that holds one picture, or one list."""
-    if path.stat().st_size > FILE:
-        raise ValueError(f"{path} is larger than {FILE >> 20} MB")
-    return path.read_bytes()
+    with reading(root, " as Tiny-ImageNet"):
+        return _tiny(read, names, root, options)
 
 
 def _tiny(
@@ -80,18 +77,19 @@ def _tiny(
     if options.fraction is not None:  # before decoding, which is what takes time
         kept = stratified_indices(y_train, options.fraction, options.seed)
         train, y_train = [train[i] for i in kept.tolist()], y_train[kept]
+
+    def decoded(names: Sequence[str], y: Tensor) -> Split:
+        def picture(i: int) -> Any:
+            with reading(printable(names[i]), " as a picture", remedy=""):
+                return open_picture(read(names[i]), SIDE)
+
+        return Split(_decode(len(names), SIDE, 2, picture), y)
+
     return Splits(
-        Split(_decode_all(read, train), y_train),
-        Split(_decode_all(read, [TINY + "val/images/" + name for name, _ in test]), y_test),
+        decoded(train, y_train),
+        decoded([f"{TINY}val/images/{name}" for name, _ in test], y_test),
         [words.get(name, name) for name in ids],
         is_cut=True,
-    )
-
-
-def _decode_all(read: Callable[[str], bytes], names: Sequence[str], size: int = 64) -> Tensor:
-    """Decode pictures of one size into one tensor."""
-    return _decode(
-        len(names), size, 2, lambda i: open_picture(lambda: read(names[i]), names[i], size)
     )
 
 
@@ -108,33 +106,23 @@ def _decode(count: int, size: int, threads: int, picture: Callable[[int], Any]) 
     return images
 
 
-def open_picture(read: Callable[[], bytes], name: str, side: int | None = None) -> Any:
+def open_picture(content: bytes, side: int | None = None) -> Any:
     """Return a decoded picture, as Pillow has it, in three colours.
 
     Its size is known before it is decoded: one that would fill the memory is refused, and so is
     one that is not ``side`` × ``side``, where that is given.
     """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError(
-            'Decoding pictures needs pillow, which is missing: pip install "softmargin[lab]".'
-        ) from None
-    name = printable(name)
-    try:
-        picture = Image.open(io.BytesIO(read()))
-        width, height = picture.size
-        if side is not None and (width, height) != (side, side):
-            raise BrokenFileError(f"{name} must be {side} x {side}, but is {width} x {height}.")
-        if width * height > PIXELS:
-            raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
-        return picture.convert("RGB")
-    except BrokenFileError:
-        raise
-    except (*UNREADABLE, OSError, KeyError, SyntaxError, Image.DecompressionBombError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        why = printable(why or type(error).__name__).rstrip(".")
-        raise BrokenFileError(f"{name} cannot be read as a picture: {why}.") from None
+    picture = _pillow().open(io.BytesIO(content))
+    width, height = picture.size
+    if side is not None and (width, height) != (side, side):
+        raise ValueError(f"it must be {side} x {side}, but is {width} x {height}")
+    if width * height > PIXELS:
+        raise ValueError(f"{width} x {height} is more than {PIXELS // 10**6} million pixels")
+    return picture.convert("RGB")
+
+
+def _pillow() -> Any:
+    return import_extra("PIL.Image", "Decoding pictures needs pillow")
 
 
 class FolderSplit(Split):
@@ -176,7 +164,8 @@ class FolderSplit(Split):
         def part(picture: Any, index: int) -> Any:
             window, flipped = chosen.draw(*picture.size, seed=seed, index=index)
             scaled = _scaled(picture.crop(window), self.size, self.size)
-            return _mirrored(scaled) if flipped else scaled
+            mirror = _pillow().Transpose.FLIP_LEFT_RIGHT
+            return scaled.transpose(mirror) if flipped else scaled
 
         return self._decoded(indices, part)
 
@@ -185,13 +174,16 @@ class FolderSplit(Split):
 
         def picture(place: int) -> Any:
             path = self.paths[numbers[place]]
-            return change(open_picture(lambda: read_small(path), str(path)), numbers[place])
+            with reading(path, " as a picture", remedy=""):
+                opened = open_picture(read_limited(path, FILE))
+            return change(opened, numbers[place])
 
         return _decode(len(numbers), self.size, THREADS, picture), self.y[indices]
 
     def select(self, indices: Tensor) -> FolderSplit:
-        """Return a split of the pictures at these indices."""
-        return FolderSplit([self.paths[i] for i in indices.tolist()], self.y[indices], self.size)
+        """Return a split of the pictures at these indices, or where a mask says so."""
+        chosen = torch.arange(len(self))[indices].tolist()
+        return FolderSplit([self.paths[i] for i in chosen], self.y[indices], self.size)
 
     def with_labels(self, y: Tensor) -> FolderSplit:
         """Return the same pictures with other classes."""
@@ -209,55 +201,43 @@ class FolderSplit(Split):
 
 def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read folders ``train`` and ``val`` that each hold one folder per class."""
-    try:
-        return _read_folders(files, options)
-    except MissingDataError:
-        raise
-    except OSError as error:
-        raise MissingDataError(f"{error.filename} cannot be read: {error.strerror}.") from None
-
-
-def _read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
-    folders = {part: _class_folders(files[part]) for part in ("train", "val")}
-    names = sorted(folders["train"])
-    if extra := sorted(set(folders["val"]) - set(names)):
+    train, test = files["train"], files["val"]
+    names, others = _class_names(train), _class_names(test)
+    if extra := sorted(set(others) - set(names)):
         raise BrokenFileError(
-            f"{files['val']} must have the classes of train, but also has '{printable(extra[0])}'."
+            f"{test} must have the classes of train, but also has '{printable(extra[0])}'."
         )
-    splits = []
-    for part in ("train", "val"):
-        found = [(p, c) for c, n in enumerate(names) for p in _pictures(folders[part].get(n))]
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def split(folder: Path, classes: Sequence[str]) -> FolderSplit:
+        found = [(path, numbers[name]) for name in classes for path in _pictures(folder / name)]
         if not found:
-            raise MissingDataError(f"{files[part]} must hold pictures, but holds none.")
-        y = torch.tensor([c for _, c in found])
-        splits.append(FolderSplit([p for p, _ in found], y, options.image_size))
-    return Splits(splits[0], splits[1], names)
+            raise MissingDataError(f"{folder} must hold pictures, but holds none.")
+        y = torch.tensor([number for _, number in found])
+        return FolderSplit([path for path, _ in found], y, options.image_size)
+
+    return Splits(split(train, names), split(test, others), names)
 
 
-def _class_folders(folder: Path) -> dict[str, Path]:
-    found = {entry.name: Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()}
+def _class_names(folder: Path) -> list[str]:
+    found = [entry.name for entry in _entries(folder) if entry.is_dir()]
     if not found:
         raise MissingDataError(f"{folder} must hold one folder per class, but holds none.")
     return found
 
 
-def _pictures(folder: Path | None) -> list[Path]:
-    if folder is None:
-        return []
-    names = (entry.name for entry in os.scandir(folder))
-    return [folder / name for name in sorted(names) if name.lower().endswith(ENDINGS)]
+def _pictures(folder: Path) -> list[Path]:
+    found = _entries(folder)
+    return [folder / entry.name for entry in found if entry.name.lower().endswith(ENDINGS)]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with reading(folder, remedy=""):
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
 
 
 def _scaled(picture: Any, width: int, height: int) -> Any:
-    from PIL import Image
-
-    return picture.resize((width, height), Image.Resampling.BILINEAR)
-
-
-def _mirrored(picture: Any) -> Any:
-    from PIL import Image
-
-    return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return picture.resize((width, height), _pillow().Resampling.BILINEAR)
 
 
 def _middle(picture: Any, size: int) -> Any:

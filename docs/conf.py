@@ -1,0 +1,63 @@
+"""How Sphinx builds the site: ``make docs``, from the root of the repository, without a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import latex2mathml.converter
+from docutils import nodes
+
+from softmargin import __version__
+
+project = "softmargin"
+author = "The softmargin developers"
+copyright = author
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+# pages link to each other as they lie in the repository, so all of it is the source
+root_doc = "docs/index"
+include_patterns = ["docs/**", "results/**", "CHANGELOG.md", "CONTRIBUTING.md"]
+exclude_patterns = ["**/.cells/**"]
+source_suffix = {".md": "markdown"}
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+suppress_warnings = ["toc.not_included"]  # result pages are linked from their index
+
+html_theme = "furo"
+html_title = "softmargin"
+html_static_path = ["static"]
+html_css_files = ["wide-tables.css"]
+html_extra_path = ["extra"]
+html_show_sphinx = False
+html_copy_source = False
+
+autodoc_typehints = "none"  # signatures have them
+autodoc_member_order = "bysource"
+napoleon_numpy_docstring = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def _mathml(display: str) -> Any:
+    """Return a writer of formulas as MathML, which browsers draw without a script."""
+
+    def visit(writer: Any, node: Any) -> None:
+        writer.body.append(latex2mathml.converter.convert(node.astext(), display=display))
+        raise nodes.SkipNode
+
+    return visit
+
+
+def setup(app: Any) -> None:
+    """Let formulas be MathML: a page loads nothing from elsewhere."""
+    app.add_html_math_renderer("mathml", (_mathml("inline"), None), (_mathml("block"), None))
+
+
+html_math_renderer = "mathml"

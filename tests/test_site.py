@@ -1,0 +1,125 @@
+"""The documentation site: it builds without a warning, and its interactive page computes right."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pytest
+
+import softmargin
+from chromium_page import CHROMIUM, browser
+from softmargin import functional, theory
+
+ROOT = Path(__file__).parent.parent
+EXPLORE = ROOT / "docs" / "extra" / "explore.html"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("sphinx")
+    pytest.importorskip("furo")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    built = subprocess.run(
+        [*command, "-d", out / "cache", "-c", "docs", ".", out / "html"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    return out / "html"
+
+
+@pytest.mark.slow
+def test_links_within_the_site_lead_somewhere(site):
+    broken = []
+    for page in site.rglob("*.html"):
+        for link in re.findall(r'(?:href|src)="([^"]+)"', page.read_text(encoding="utf-8")):
+            parts = urlsplit(link)
+            if parts.scheme or not parts.path or parts.path.startswith("data:"):
+                continue
+            if not (page.parent / unquote(parts.path)).exists():
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert broken == []
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_elsewhere(site):
+    loaded = r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//"
+    assert [p for p in site.rglob("*.html") if re.search(loaded, p.read_text("utf-8"))] == []
+
+
+def test_every_page_is_in_the_contents():
+    listed = {
+        (page.parent / f"{line}.md").resolve()
+        for page in PAGES
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.S)
+        for line in block.split()
+        if not line.startswith(":")
+    }
+    missing = [page for page in PAGES if page.resolve() not in listed]
+    assert missing == [ROOT / "docs" / "index.md"]
+
+
+def test_the_reference_has_every_public_module():
+    assert {page.stem for page in (ROOT / "docs" / "api").glob("*.md")} >= {
+        name for name in softmargin._MODULES if name != "center"
+    }
+
+
+def test_equations_name_functions_that_exist():
+    text = (ROOT / "docs" / "equations.md").read_text("utf-8")
+    named = re.findall(r"`(F|theory|heads|schedules|center|diagnostics)\.(\w+)", text)
+    assert len(named) > 30
+    for module, name in named:
+        home = functional if module == "F" else getattr(softmargin, module)
+        assert hasattr(home, name), f"{module}.{name}"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.mark.browser
+@needs_chromium
+def test_the_interactive_page_agrees_with_the_library(chromium):
+    chromium.open(EXPLORE)
+    p = np.linspace(0.001, 0.999, 37)
+    for beta in (0.001, 0.1, 1.0, 5.0, 1000.0):
+        for name, function in (
+            ("gradientMagnitude", theory.gradient_magnitude),
+            ("curvature", theory.curvature),
+        ):
+            found = chromium.run(f"{p.tolist()}.map((p) => theory.{name}(p, {beta}))")
+            assert np.allclose(found, function(p, beta), rtol=1e-6, atol=0)
+        found = chromium.run(f"{p.tolist()}.map((p) => theory.localLipschitz({beta}, p))")
+        assert np.allclose(found, theory.local_lipschitz(beta, p), rtol=1e-6, atol=0)
+        xi = np.linspace(-30, 30, 41)
+        found = chromium.run(f"{xi.tolist()}.map((xi) => theory.loss(xi, {beta}))")
+        assert np.allclose(found, np.logaddexp(np.log(beta), xi), rtol=1e-6, atol=1e-12)
+        assert chromium.run(f"theory.inflection({beta})") == pytest.approx(theory.inflection(beta))
+
+
+@pytest.mark.browser
+@needs_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_interactive_page_follows_its_sliders(chromium, width):
+    chromium.open(EXPLORE, width=width)
+    assert chromium.run("document.querySelectorAll('main svg').length") == 4
+    before = chromium.run("document.querySelector('main .beta').getAttribute('d')")
+    move = (
+        "(() => { const s = document.getElementById('beta'); s.value = -1;"
+        "s.dispatchEvent(new Event('input')); return s.value; })()"
+    )
+    chromium.run(move)
+    assert chromium.run("document.getElementById('beta-value').textContent") == "0.100"
+    assert chromium.run("document.querySelector('main .beta').getAttribute('d')") != before
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+    assert chromium.complaints() == []
