@@ -142,6 +142,45 @@ def test_a_search_over_beta(name, options):
     assert best.score(unseen, best.predict(unseen)) == 1.0
 
 
+@each_set
+def test_early_stopping_in_lightgbm_is_that_of_its_own_objective(load):
+    lightgbm = pytest.importorskip("lightgbm")
+    X, unseen, y, answers = half(load)
+    options = {"n_estimators": 100, "num_leaves": 7, "n_jobs": 1, "verbose": -1}
+    name = "binary_logloss" if len(set(y)) == 2 else "multi_logloss"
+    models = []
+    for kind in (lightgbm.LGBMClassifier, boosting.GradientDecayLGBMClassifier):
+        stop = lightgbm.early_stopping(5, verbose=False)
+        model = kind(**options).fit(X, y, eval_set=[(unseen, answers)], callbacks=[stop])
+        models.append(model)
+    own, ours = models
+    assert ours.best_iteration_ == own.best_iteration_
+    theirs = own.evals_result_["valid_0"][name]
+    np.testing.assert_allclose(ours.evals_result_["valid_0"]["nll"], theirs, rtol=1e-6)
+    np.testing.assert_allclose(
+        ours.predict_proba(unseen), own.predict_proba(unseen), rtol=0, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="eval_metric must be a function"):
+        ours.fit(X, y, eval_set=[(unseen, answers)], eval_metric="multi_logloss")
+    with pytest.raises(ValueError, match="init_score must be left out"):
+        ours.fit(X, y, init_score=np.zeros(len(y)))
+
+
+@each_set
+def test_early_stopping_in_xgboost_is_that_of_its_own_objective(load):
+    xgboost = pytest.importorskip("xgboost")
+    X, unseen, y, answers = half(load)
+    options = {"n_estimators": 100, "max_depth": 3, "n_jobs": 1, "early_stopping_rounds": 5}
+    own, ours = (
+        kind(**options).fit(X, y, eval_set=[(unseen, answers)], verbose=False)
+        for kind in (xgboost.XGBClassifier, boosting.GradientDecayXGBClassifier)
+    )
+    assert ours.best_iteration == own.best_iteration
+    np.testing.assert_allclose(
+        ours.predict_proba(unseen), own.predict_proba(unseen), rtol=0, atol=1e-6
+    )
+
+
 def test_lightgbm_keeps_the_names_of_classes():
     pytest.importorskip("lightgbm")
     X, _, y, _ = half(datasets.load_breast_cancer)

@@ -49,31 +49,49 @@ class GradientDecayLGBMClassifier(lightgbm.LGBMClassifier):  # type: ignore[name
         self.beta = beta
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: Any = None, **options: Any) -> Self:
-        """Fit as ``LGBMClassifier`` does, starting from the classes' frequencies."""
-        if "init_score" in options:
-            raise ValueError("init_score must be left out: it is that of the classes' frequencies.")
+        """Fit as ``LGBMClassifier`` does, starting from the classes' frequencies.
+
+        Sets to evaluate on start there too, and their metric is the negative log-likelihood unless
+        ``eval_metric`` is a function: LightGBM's own would take scores for probabilities.
+        """
+        for name in ("init_score", "eval_init_score"):
+            if options.get(name) is not None:
+                raise ValueError(
+                    f"{name} must be left out: it is that of the classes' frequencies."
+                )
         start = log_frequencies(y, sample_weight)
-        if len(start) == 2:
-            start = start[1:] - start[:1]
-        self._start = start
-        init_score = np.tile(start, (len(np.asarray(y)), 1))
+        self._start = start[1:] - start[:1] if len(start) == 2 else start
+        if options.get("eval_set") is not None:
+            sets = options["eval_set"]
+            sets = [sets] if isinstance(sets, tuple) else sets
+            options["eval_init_score"] = [self._scores_at_start(target) for _, target in sets]
+            if not callable(options.setdefault("eval_metric", negative_log_likelihood)):
+                raise ValueError(
+                    "eval_metric must be a function of classes and scores, but got "
+                    f"{options['eval_metric']!r}."
+                )
         self.set_params(objective=LightGBMObjective(self.beta))
         try:
             super().fit(
                 X,
                 y,
                 sample_weight=sample_weight,
-                init_score=init_score if len(start) > 1 else init_score[:, 0],
+                init_score=self._scores_at_start(y),
                 **options,
             )
         finally:
             self.objective = None  # as it was given; predicting needs to know it still
         return self
 
+    def _scores_at_start(self, target: ArrayLike) -> Any:
+        scores = np.tile(self._start, (len(np.asarray(target)), 1))
+        return scores if len(self._start) > 1 else scores[:, 0]
+
     def _process_params(self, stage: str) -> dict[str, Any]:
-        """Return the parameters that LightGBM knows."""
+        """Return the parameters that LightGBM knows, without a metric of its own."""
         params: dict[str, Any] = super()._process_params(stage)
         params.pop("beta", None)
+        params["metric"] = "None"
         return params
 
     def decision_function(self, X: Any, **options: Any) -> Any:
@@ -88,3 +106,16 @@ class GradientDecayLGBMClassifier(lightgbm.LGBMClassifier):  # type: ignore[name
     def predict(self, X: Any, **options: Any) -> Any:
         """Return the most probable class of every row."""
         return self.classes_[self.predict_proba(X, **options).argmax(axis=1)]
+
+
+def negative_log_likelihood(
+    target: Any, scores: Any, weight: Any = None
+) -> tuple[str, float, bool]:
+    """Return the name, the mean and that less is better, as LightGBM asks of a metric.
+
+    Example:
+        >>> negative_log_likelihood(np.array([0, 1]), np.zeros((2, 4)))[1].round(4)
+        np.float64(1.3863)
+    """
+    own = class_probabilities(scores)[np.arange(len(target)), np.asarray(target, dtype=np.int64)]
+    return "nll", np.average(-np.log(np.maximum(own, 1e-300)), weights=weight), False
