@@ -33,7 +33,7 @@ class GradientDecayLGBMClassifier(lightgbm.LGBMClassifier):  # type: ignore[name
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.model_selection import cross_val_score
         >>> X, y = load_iris(return_X_y=True)
-        >>> model = GradientDecayLGBMClassifier(beta=2.0, n_estimators=20, verbose=-1)
+        >>> model = GradientDecayLGBMClassifier(beta=2.0, n_estimators=20, n_jobs=1, verbose=-1)
         >>> bool(cross_val_score(model, X, y, scoring="neg_log_loss").mean() > -0.3)
         True
     """
