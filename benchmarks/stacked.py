@@ -18,7 +18,8 @@ from softmargin import heads, losses
 from softmargin.center import CenterLoss
 from softmargin.training.ensemble import stacked
 from softmargin.training.ensemble.allocator import keep_freed_memory
-from softmargin.training.ensemble.vectorize import Tensors, Vectorized
+from softmargin.training.ensemble.stack import Stack
+from softmargin.training.ensemble.stacked import Tensors
 
 MODELS, BOUND = 100, 1.5
 SHAPES = {"MNIST 784-50-20-10, batch 100": (100, 20, 10), "Iris 4-32-32-3, batch 32": (32, 32, 3)}
@@ -64,10 +65,10 @@ def contenders(kind: type[Any], batch: int, width: int, classes: int) -> dict[st
         call = lambda: stacked.stacked_loss(module, x, own, index)  # noqa: E731
     else:
         call = lambda: stacked.stacked_logits(module, x, own, index)  # noqa: E731
-    vectorized = Vectorized(module, [])
-    vectorized.one_by_one = kind is CenterLoss
+    stack = Stack([module])
+    stack.one_by_one, stack.state = kind is CenterLoss, []
     return {
-        "vmap": lambda: backward(vectorized(module, own, x, y)[0], x, *own.values()),
+        "vmap": lambda: backward(stack.run(module, own, x, y)[0], x, *own.values()),
         "stacked": lambda: backward(call(), x, *own.values()),
     }
 

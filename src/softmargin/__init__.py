@@ -54,6 +54,7 @@ _MODULES = (
     "center",
     "data",
     "diagnostics",
+    "estimators",
     "functional",
     "heads",
     "losses",

@@ -59,20 +59,20 @@ def files(tmp_path):
 )
 def test_every_format_reads_the_same(files, name):
     labels = files / "truth.npy" if name.endswith(".npy") else None
-    with open_predictions(files / name, labels) as found:
-        np.testing.assert_allclose(found.values, LOGITS, rtol=1e-6)  # text has fewer digits
-        np.testing.assert_array_equal(found.labels, LABELS)
-        assert found.from_logits
-        assert found.source.startswith(f"{name}: logits from 'logit")
+    found = open_predictions(files / name, labels)
+    np.testing.assert_allclose(found.values, LOGITS, rtol=1e-6)  # text has fewer digits
+    np.testing.assert_array_equal(found.labels, LABELS)
+    assert found.from_logits
+    assert found.source.startswith(f"{name}: logits from 'logit")
 
 
 def test_nothing_is_left_on_disk(files, monkeypatch):
     spool = files / "spool"
     spool.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(spool))
-    with open_predictions(files / "plain.npz"):
-        assert list(spool.iterdir())
-    assert not list(spool.iterdir())
+    found = open_predictions(files / "plain.npz")
+    assert not list(spool.iterdir())  # the copy has no name, so that no crash leaves it behind
+    np.testing.assert_array_equal(found.values, LOGITS)
     with pytest.raises(ValueError, match="labels"):
         open_predictions(npz(files, logits=LOGITS, labels=LABELS[:9]))
     assert not list(spool.iterdir())
@@ -80,14 +80,14 @@ def test_nothing_is_left_on_disk(files, monkeypatch):
 
 def test_progress_reaches_the_end(files):
     seen = []
-    with open_predictions(files / "table.parquet", progress=lambda *p: seen.append(p)):
-        assert seen[-1] == (500, 500)
+    open_predictions(files / "table.parquet", progress=lambda *p: seen.append(p))
+    assert seen[-1] == (500, 500)
 
 
 def test_names_given_and_kinds_said(tmp_path):
     path = npz(tmp_path, outputs=np.full((500, 12), 1 / 12), truth=LABELS)
-    with open_predictions(path, predictions="outputs", labels="truth", from_logits=False) as found:
-        assert not found.from_logits
+    found = open_predictions(path, predictions="outputs", labels="truth", from_logits=False)
+    assert not found.from_logits
     with pytest.raises(ValueError, match="say --logits or --probabilities: the name 'outputs'"):
         open_predictions(path, predictions="outputs", labels="truth")
 
@@ -450,25 +450,25 @@ def test_columns_are_in_the_order_of_their_numbers(tmp_path):
     names = ", ".join(f'"z{i}"' for i in order)
     rows = "\n".join(",".join([*map(str, order), str(k), "a, b"][:13]) for k in range(12))
     path = table_csv(tmp_path, f"\ufeff{names}, label\n{rows}\n")
-    with open_predictions(path) as found:
-        assert found.values.tolist() == [[float(i) for i in range(12)]] * 12
-        assert found.labels.tolist() == list(range(12))
-        assert found.source == "a.csv: logits from 'z0 … z11', labels from 'label'"
+    found = open_predictions(path)
+    assert found.values.tolist() == [[float(i) for i in range(12)]] * 12
+    assert found.labels.tolist() == list(range(12))
+    assert found.source == "a.csv: logits from 'z0 … z11', labels from 'label'"
 
 
 def test_whole_numbers_of_any_size_stay_what_they_are(tmp_path):
     values = np.array([[2**24 + 1, 2**24], [0, 1]])
-    with open_predictions(npz(tmp_path, logits=values, labels=ONE)) as found:
-        assert found.values.tolist() == values.tolist()
+    found = open_predictions(npz(tmp_path, logits=values, labels=ONE))
+    assert found.values.tolist() == values.tolist()
     half = np.array([[0.3, 0.7], [0.6, 0.4]], np.float16)
-    with open_predictions(npz(tmp_path, probs=half, labels=ONE)) as found:
-        assert found.values.dtype == np.float16
+    found = open_predictions(npz(tmp_path, probs=half, labels=ONE))
+    assert found.values.dtype == np.float16
 
 
 def test_a_later_block_may_hold_fractions(tmp_path, monkeypatch):
     monkeypatch.setattr("softmargin.calibration._tables.LONGEST_LINE", 64)
     rows = "".join(f"{i},{i}.5,0\n" if i > 20 else f"{i},1,1\n" for i in range(40))
-    with open_predictions(table_csv(tmp_path, "z0,z1,label\n" + rows)) as found:
-        assert found.values[-1].tolist() == [39.0, 39.5]
+    found = open_predictions(table_csv(tmp_path, "z0,z1,label\n" + rows))
+    assert found.values[-1].tolist() == [39.0, 39.5]
     with pytest.raises(ValueError, match="but line 42 holds 'x'"):
         open_predictions(table_csv(tmp_path, "z0,z1,label\n" + rows + "1,x,0\n"))

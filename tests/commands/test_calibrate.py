@@ -272,8 +272,8 @@ def test_no_room_for_a_temporary_copy(folder, capsys, monkeypatch):
 
     for name, fail in (
         ("tempfile.tempdir", str(folder / "nowhere")),
-        ("tempfile.NamedTemporaryFile", full),
-        ("softmargin.calibration._files.tempfile.NamedTemporaryFile", FullFile),
+        ("softmargin.calibration._files.TemporaryFile", full),
+        ("softmargin.calibration._files.TemporaryFile", FullFile),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(name, fail)
@@ -287,15 +287,10 @@ def test_no_room_for_a_temporary_copy(folder, capsys, monkeypatch):
 class FullFile:
     """A temporary file on a full disk."""
 
-    name = "full"
-
     def __init__(self, **_):
         pass
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def write(self, _):

@@ -20,7 +20,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from softmargin.cli import main
-from softmargin.papers import core
+from softmargin.papers import ids
 from softmargin.papers.core import Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
 
@@ -68,7 +68,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     experiment = Experiment("gd-tab99", "made up", "GD", "Table 99", "none", cells, conclude)
     module = SimpleNamespace(EXPERIMENTS=(experiment,))
     monkeypatch.setitem(sys.modules, "softmargin.papers.made_up", module)
-    monkeypatch.setattr(core, "MODULES", (*core.MODULES, "made_up"))
+    monkeypatch.setitem(ids.MODULES, "made_up", [experiment.id])
     return experiment
 
 
@@ -112,11 +112,11 @@ def test_unknown_filters_are_refused(
     only: str,
     words: tuple[str, ...],
 ) -> None:
-    alone = {made_up.id: made_up}
-    monkeypatch.setattr("softmargin.papers.core.experiments", lambda: alone)
-    ids = () if action == "status" else (made_up.id,)
+    for module in set(ids.MODULES) - {"made_up"}:
+        monkeypatch.delitem(ids.MODULES, module)
+    names = () if action == "status" else (made_up.id,)
     out = () if action == "plan" else ("--out", str(tmp_path / "out"))
-    refused(run(action, *ids, "--only", only, *out), *words)
+    refused(run(action, *names, "--only", only, *out), *words)
     assert not (tmp_path / "out").exists()
 
 

@@ -13,8 +13,9 @@ from softmargin.commands import COMMANDS
 # the modules that are in the way of a quick answer are named at the end of standard error
 PROGRAM = """
 import atexit, sys
+SLOW = {"torch", "scipy", "numpy", "matplotlib"}
 atexit.register(
-    lambda: print("slow:", *({"torch", "scipy", "matplotlib"} & {*sys.modules}), file=sys.stderr)
+    lambda: print("slow:", *(SLOW & {*sys.modules}), file=sys.stderr)
 )
 from softmargin.cli import main
 sys.exit(main())

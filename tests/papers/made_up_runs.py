@@ -16,10 +16,10 @@ import pytest
 
 from softmargin._files import write_file
 from softmargin.charts import Chart, Series
-from softmargin.papers import core
+from softmargin.papers import core, ids
 from softmargin.papers.core import Cell, Experiment, Finished, Result, Scope
 from softmargin.papers.outcome import Entry, Outcome, ResultTable, Verdict
-from softmargin.papers.plan import chosen_cells, scopes_of
+from softmargin.papers.plan import chosen_cells, with_scope
 from softmargin.papers.run import conclude as write_results
 from softmargin.papers.run import run_cells
 from softmargin.papers.store import CellStore
@@ -66,7 +66,7 @@ def register(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment) -> None:
     """Add a module of experiments to the registry."""
     module = SimpleNamespace(EXPERIMENTS=experiments)
     monkeypatch.setitem(sys.modules, "softmargin.papers.made_up", module)
-    monkeypatch.setattr(core, "MODULES", (*core.MODULES, "made_up"))
+    monkeypatch.setitem(ids.MODULES, "made_up", [each.id for each in experiments])
 
 
 def add(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,13 +81,12 @@ def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softmargin.papers.store.time", clock)
 
 
-def run(out: Path, *ids: str, seeds: int | None = 2) -> None:
+def run(out: Path, *names: str, seeds: int | None = 2) -> None:
     """Run experiments at smoke scale and write their results."""
-    wanted = core.find_all(ids)
-    scopes = scopes_of(wanted, "smoke", seeds)
-    cells = [cell for own in chosen_cells(wanted, scopes).values() for cell in own]
+    wanted = with_scope(core.find_all(names), "smoke", seeds)
+    cells = [cell for own in chosen_cells(wanted).values() for cell in own]
     assert run_cells(cells, CellStore(out)).failed == []
-    assert write_results(wanted, scopes, out) == {}
+    assert write_results(wanted, out) == {}
 
 
 def tree(out: Path) -> dict[str, bytes]:

@@ -146,7 +146,7 @@ def test_damaged_numbers_stop_every_command(
 
 def test_cells_without_a_checksum_are_read(out: Path) -> None:
     expected = numbers(out)
-    path = CellStore(out).folder(CELL).path / "result.json"
+    path = CellStore(out).folder(CELL) / "result.json"
     stored = json.loads(path.read_text())
     for name in ("sha256", "arrays", "format"):
         del stored[name]

@@ -113,7 +113,7 @@ def test_a_folder_without_results_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reproduce", "pages", "--out", str(tmp_path / "nowhere")]) == 2
-    assert "--out: must be a folder with results, but got" in capsys.readouterr().err
+    assert "--out: must be a folder with results, as" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
     assert main(["reproduce", "pages", "--claims", str(tmp_path / "nowhere" / "file.md")]) == 2
     assert "--claims: must be a file in a folder that exists" in capsys.readouterr().err

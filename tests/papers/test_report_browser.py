@@ -14,7 +14,7 @@ import made_up_results as made_up
 
 from chromium_page import CHROMIUM, browser
 from softmargin.cli import main
-from softmargin.papers.report import write_results_page
+from softmargin.papers.report import results_page
 
 pytestmark = [
     pytest.mark.browser,
@@ -42,7 +42,7 @@ def page(tmp_path_factory):
     )
     made_up.write_made_up(folder, "x-1", replace(found, charts=[*found.charts, evil]), title=EVIL)
     made_up.write_made_up(folder, "x-2", made_up.outcome(2), paper="LM")
-    write_results_page(folder, folder / "index.html")
+    (folder / "index.html").write_text(results_page(folder), encoding="utf-8")
     return folder / "index.html"
 
 
@@ -149,14 +149,14 @@ def test_tables_sort_by_click(chromium, page):
 def test_tables_sort_by_keyboard_and_empty_cells_stay_last(chromium, page):
     chromium.open(page)
     chromium.run("document.querySelector('#x-1 .table details').open = true")
-    place = 1 + texts(chromium, f"{DETAILS} thead th").index("ours − baseline")
+    place = 1 + texts(chromium, f"{DETAILS} thead th").index("ours − baseline [interval]")
     chromium.run(f"document.querySelector('{heading(DETAILS, place - 1)} button').focus()")
     chromium.press("Tab")
     chromium.press("Enter")
     chromium.press("Enter")
     assert sorted_by(chromium, DETAILS, place) == "descending"
     cells = texts(chromium, f"{DETAILS} tbody tr > :nth-child({place})")
-    filled = [float(cell.replace("−", "-")) for cell in cells if cell != "–"]
+    filled = [float(cell.split()[0].replace("−", "-")) for cell in cells if cell != "–"]
     assert filled == sorted(filled, reverse=True)
     assert len(filled) < len(cells)
     assert cells[len(filled) :] == ["–"] * (len(cells) - len(filled))
@@ -323,7 +323,7 @@ def test_a_narrower_window_has_fewer_panels_side_by_side(chromium, page):
 def test_how_long_it_takes_to_open(chromium, tmp_path, capsys):
     """Print, not assert: a clock on a busy machine says little."""
     made_up.many(tmp_path)
-    write_results_page(tmp_path, tmp_path / "index.html")
+    (tmp_path / "index.html").write_text(results_page(tmp_path), encoding="utf-8")
     seconds = min(chromium.open(tmp_path / "index.html") for _ in range(3))
     size = (tmp_path / "index.html").stat().st_size / 1e6
     with capsys.disabled():

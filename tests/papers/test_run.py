@@ -18,8 +18,8 @@ import pytest
 from softmargin.papers import core
 from softmargin.papers.core import Cell, Experiment, Result, Scope
 from softmargin.papers.outcome import Outcome, Verdict
-from softmargin.papers.plan import scopes_of
-from softmargin.papers.run import Tally, conclude, run_cells
+from softmargin.papers.plan import with_scope
+from softmargin.papers.run import conclude, run_cells
 from softmargin.papers.store import CellStore
 
 SUM = f"{__name__}:slow_sum"
@@ -60,9 +60,9 @@ def test_a_cell_is_run_once_and_read_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.result(cell(5)).arrays["squares"], [0, 1, 4, 9, 16])
     steps = (tmp_path / ".cells" / "steps.txt").read_text()
     again = run_cells(cells, store)
-    assert (again.skipped, again.total) == (2, 0)
+    assert (again.skipped, again.waiting) == (2, [])
     assert (tmp_path / ".cells" / "steps.txt").read_text() == steps
-    assert not (store.folder(cell(3)).path / "kept").exists(), "checkpoints are removed"
+    assert not (store.folder(cell(3)) / "kept").exists(), "checkpoints are removed"
 
 
 def test_the_key_says_what_decides_the_numbers() -> None:
@@ -90,22 +90,15 @@ def test_a_process_that_dies_takes_no_other_cell_with_it(tmp_path: Path) -> None
     assert [store.result(cell(n)).numbers["total"] for n in range(2, 6)] == [1, 3, 6, 10]
 
 
-def test_progress_and_time_left_follow_the_work(tmp_path: Path) -> None:
-    seen: list[tuple[float, float]] = []
-
-    def note(tally: Tally) -> None:
-        seen.append((tally.done, tally.total))
-
-    run_cells([cell(4), cell(6)], CellStore(tmp_path), report=note)
-    shares = [done / total for done, total in seen]
+def test_progress_follows_the_work(tmp_path: Path) -> None:
+    seen: list[tuple[float, float, str]] = []
+    show = lambda *told: seen.append(told)  # noqa: E731
+    run_cells([cell(4), cell(6)], CellStore(tmp_path), show=show)
+    shares = [done / total for done, total, _ in seen]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert {total for _, total in seen} == {10}
-    tally = Tally([cell(4), cell(6)])
-    tally.shares = {cell(4).key: 1.0, cell(6).key: 0.0}
-    tally.started -= 20
-    assert tally.remaining == pytest.approx(30, rel=0.01)  # 4 of 10 took 20 seconds
-    assert tally.active == []
+    assert {total for _, total, _ in seen} == {10}
+    assert {text for *_, text in seen} == {"sum of 4", "sum of 6", "working"}
 
 
 SCRIPT = """
@@ -149,14 +142,13 @@ def experiment(**changes: Any) -> Experiment:
 
 
 def test_an_experiment_is_concluded_when_all_its_cells_are_finished(tmp_path: Path) -> None:
-    scopes, told = scopes_of([experiment()], "smoke"), list[str]()
-    missing = conclude([experiment()], scopes, tmp_path)
+    wanted, told = with_scope([experiment()], "smoke"), list[str]()
+    missing = conclude(wanted, tmp_path)
     assert missing == {"gd-test": (2, 2)}
     assert not (tmp_path / "gd-test").exists()
-    run_cells(experiment().cells(scopes["gd-test"]), CellStore(tmp_path))
+    run_cells(experiment().cells(wanted[0][1]), CellStore(tmp_path))
     missing = conclude(
-        [experiment()],
-        scopes,
+        wanted,
         tmp_path,
         lambda e, outcome, folder: told.append(outcome.verdict.sentence),
     )
@@ -164,5 +156,5 @@ def test_an_experiment_is_concluded_when_all_its_cells_are_finished(tmp_path: Pa
     stored = json.loads((tmp_path / "gd-test" / "numbers.json").read_text())
     assert stored["scale"] == "smoke"
     with pytest.raises(ValueError, match="seeds must be at least 2"):
-        scopes_of([experiment()], "smoke", 1)
-    scopes_of([experiment(spread=False)], "smoke", 1)
+        with_scope([experiment()], "smoke", 1)
+    with_scope([experiment(spread=False)], "smoke", 1)

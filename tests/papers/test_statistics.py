@@ -17,13 +17,11 @@ from softmargin.papers import statistics
 from softmargin.papers.printed import printed_means
 from softmargin.papers.statistics import (
     average_ranks,
-    cliques,
     complete_sets,
     corrected_resampled_t_test,
     critical_difference,
     friedman,
     holm,
-    iman_davenport,
     paired_bootstrap,
     require_spread,
     sign_flip_p,
@@ -56,7 +54,7 @@ DEMSAR = np.array(
     ]
 )
 
-tables = st.integers(2, 6).flatmap(
+tables = st.integers(3, 6).flatmap(
     lambda methods: st.lists(
         st.lists(st.integers(0, 4), min_size=methods, max_size=methods), min_size=2, max_size=8
     )
@@ -68,11 +66,10 @@ def random_differences(n, seed=0, shift=0.3):
 
 
 class TestSummary:
-    @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
-    def test_equals_scipy(self, level):
+    def test_equals_scipy(self):
         values = random_differences(7)
-        result = summary(values, level)
-        expected = stats.ttest_1samp(values, 0).confidence_interval(level)
+        result = summary(values)
+        expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
         assert (result.low, result.high) == pytest.approx(tuple(expected), rel=1e-12)
         assert (result.mean, result.sd) == pytest.approx((values.mean(), stats.tstd(values)))
         assert result.n == 7
@@ -164,16 +161,18 @@ class TestSeeds:
         # and -0.1 - 0.2 + 0.3 + 0.7 must count as being as far as 0.7
         assert sign_flip_p([0.7, 0.1, 0.2, -0.3]) == sign_flip_p([7.0, 1.0, 2.0, -3.0])
 
-    def test_drawn_sign_flips_are_near_the_exact_ones(self):
+    def test_drawn_sign_flips_are_near_the_exact_ones(self, monkeypatch):
+        monkeypatch.setattr(statistics, "RESAMPLES", 20_000)
         row = random_differences(20, shift=0.25)
         exact = sign_flip_p(row)
         assert 0.02 < exact < 0.9
-        drawn = sign_flip_p(np.append(row, 0.0), seed=1, resamples=20_000)  # a 0 changes nothing
+        drawn = sign_flip_p(np.append(row, 0.0), seed=1)  # a 0 changes nothing
         assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
         assert drawn != exact
 
-    def test_drawn_p_is_never_zero(self):
-        assert sign_flip_p(np.ones(60), resamples=99) == pytest.approx(0.01)
+    def test_drawn_p_is_never_zero(self, monkeypatch):
+        monkeypatch.setattr(statistics, "RESAMPLES", 99)
+        assert sign_flip_p(np.ones(60)) == pytest.approx(0.01)
 
     @pytest.mark.parametrize("n", [2, 5, 8])
     def test_smallest_p_of_few_seeds(self, n):
@@ -181,10 +180,11 @@ class TestSeeds:
         assert result.p == 2 / 2**n
         assert result.low > 0
 
-    def test_interval_equals_an_exact_enumeration(self):
+    def test_interval_equals_an_exact_enumeration(self, monkeypatch):
+        monkeypatch.setattr(statistics, "RESAMPLES", 200_000)
         row = random_differences(5)
         means = np.sort([np.mean(x) for x in itertools.product(row, repeat=5)])
-        result = paired_bootstrap(row + 2.0, np.full(5, 2.0), seed=3, resamples=200_000)
+        result = paired_bootstrap(row + 2.0, np.full(5, 2.0), seed=3)
         # quantile 0.00096 by hand: Φ(-√1.25 · 2.776445)
         low, high = np.quantile(means, [0.000955, 1 - 0.000955])
         assert result.low == pytest.approx(low, abs=0.03)
@@ -198,12 +198,13 @@ class TestSeeds:
         assert (result.low, result.high) == pytest.approx((by_t.low, by_t.high), abs=0.01)
         assert "sampled" in result.method
 
-    def test_coverage_for_five_seeds_is_what_the_docstring_says(self):
+    def test_coverage_for_five_seeds_is_what_the_docstring_says(self, monkeypatch):
+        monkeypatch.setattr(statistics, "RESAMPLES", 1000)
         held = percentile_held = 0
         generator = np.random.default_rng(5)
         for trial in range(600):
             row = generator.normal(size=5)
-            result = paired_bootstrap(row, np.zeros(5), seed=trial, resamples=1000)
+            result = paired_bootstrap(row, np.zeros(5), seed=trial)
             held += result.low <= 0 <= result.high
             means = row[generator.integers(0, 5, (1000, 5))].mean(1)
             low, high = np.quantile(means, [0.025, 0.975])
@@ -211,20 +212,13 @@ class TestSeeds:
         assert 0.88 < held / 600 < 0.9375 + 0.02
         assert percentile_held / 600 < 0.87 < held / 600
 
-    def test_same_seed_same_interval(self):
+    def test_same_seed_same_interval(self, monkeypatch):
+        monkeypatch.setattr(statistics, "RESAMPLES", 500)
         a, b = random_differences(6, 1), random_differences(6, 2)
-        first, again, other = (paired_bootstrap(a, b, seed=s, resamples=500) for s in (1, 1, 2))
+        first, again, other = (paired_bootstrap(a, b, seed=s) for s in (1, 1, 2))
         assert first == again
         assert (first.low, first.high) != (other.low, other.high)
         assert first.p == other.p  # exact: nothing was drawn for it
-
-    def test_memory_bound_does_not_change_what_is_drawn_for(self, monkeypatch):
-        row = random_differences(30)
-        whole = paired_bootstrap(row, np.zeros(30), seed=0)
-        monkeypatch.setattr(statistics, "DRAWS_AT_A_TIME", 3000)
-        parts = paired_bootstrap(row, np.zeros(30), seed=0)
-        assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), abs=0.03)
-        assert parts.p == pytest.approx(whole.p, abs=0.02)
 
 
 def slow_holm(p_values):
@@ -270,24 +264,17 @@ class TestRanks:
     def test_demsar_2006(self):
         ranks = average_ranks(DEMSAR)
         assert ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=5e-4)
-        # its 9.28 is without correction for ties; F = 13·9.28/(42 - 9.28) = 3.69 likewise
+        # its 9.28 is without correction for ties
         uncorrected = 12 * 14 / (4 * 5) * (np.square(ranks).sum() - 4 * 5**2 / 4)
         assert uncorrected == pytest.approx(9.28, abs=5e-3)
         assert friedman(DEMSAR).statistic > uncorrected
-        assert critical_difference(4, 14, level=0.90) == pytest.approx(1.12, abs=5e-3)
         assert critical_difference(4, 14) == pytest.approx(1.25, abs=5e-3)
-        # at 0.10, C4.5 differs from both variants with m, and nothing else does
-        assert cliques(ranks, 1.12) == [(3, 1, 2), (2, 0)]
-        assert cliques(ranks, 1.25) == [(3, 1, 2, 0)]
 
     def test_friedman_without_ties_is_the_textbook_formula(self):
         order = np.array([[1, 2, 3, 4], [1, 2, 4, 3], [2, 1, 3, 4], [1, 3, 2, 4], [4, 2, 3, 1]])
         sums = order.sum(0)
         chi = 12 / (5 * 4 * 5) * np.square(sums).sum() - 3 * 5 * 5
-        result, other = friedman(order), iman_davenport(order)
-        assert result.statistic == pytest.approx(chi)
-        assert other.statistic == pytest.approx(4 * chi / (15 - chi))
-        assert other.p == pytest.approx(stats.f(3, 12).sf(4 * chi / (15 - chi)))
+        assert friedman(order).statistic == pytest.approx(chi)
 
     @pytest.mark.parametrize("scores", [DEMSAR, ARCGRAD, ARCGRAD.round(0)])
     def test_friedman_equals_scipy_with_ties(self, scores):
@@ -307,10 +294,8 @@ class TestRanks:
 
     def test_friedman_at_its_ends(self):
         assert friedman(np.ones((5, 3))) == (0.0, 1.0)
-        assert iman_davenport(np.ones((5, 3))) == (0.0, 1.0)
         same_order = np.tile([1.0, 2.0, 3.0], (5, 1))
         assert friedman(same_order).statistic == pytest.approx(10.0)
-        assert iman_davenport(same_order) == (math.inf, 0.0)
 
     @pytest.mark.parametrize(
         ("methods", "quantile"),
@@ -336,7 +321,7 @@ class TestRanks:
     @given(tables)
     def test_ranks_add_up_and_turn_around(self, rows):
         methods = len(rows[0])
-        ranks, turned = average_ranks(rows), average_ranks(rows, higher_is_better=False)
+        ranks, turned = average_ranks(rows), average_ranks(-np.array(rows))
         assert ranks.sum() == pytest.approx(methods * (methods + 1) / 2)
         np.testing.assert_allclose(ranks + turned, methods + 1)
 
@@ -347,29 +332,6 @@ class TestRanks:
         np.testing.assert_array_equal(complete_sets(holed), kept)
         np.testing.assert_array_equal(average_ranks(holed), average_ranks(kept))
         assert friedman(holed) == friedman(kept) != friedman(ARCGRAD)
-
-    @settings(deadline=None)
-    @given(
-        ranks=st.lists(st.integers(10, 60).map(lambda x: x / 10), min_size=1, max_size=7),
-        cd=st.integers(1, 30).map(lambda x: x / 10 + 0.05),
-    )
-    def test_cliques_equal_a_search_of_all_groups(self, ranks, cd):
-        indices = range(len(ranks))
-        joined = [
-            set(group)
-            for size in range(2, len(ranks) + 1)
-            for group in itertools.combinations(indices, size)
-            if max(ranks[i] for i in group) - min(ranks[i] for i in group) < cd
-        ]
-        largest = [group for group in joined if not any(group < other for other in joined)]
-        found = cliques(ranks, cd)
-        assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
-        for group in found:
-            assert [ranks[i] for i in group] == sorted(ranks[i] for i in group)
-
-    def test_exactly_the_critical_difference_is_different(self):
-        assert cliques([1.0, 2.0], cd=1.0) == []
-        assert cliques([1.0, 2.0], cd=1.001) == [(0, 1)]
 
 
 class TestWins:
@@ -387,22 +349,10 @@ class TestWins:
     def test_ties_counted_for_each(self):
         assert wins(ARCGRAD, ties="each").tolist() == [1, 1, 2, 2, 2, 1, 7]
 
-    def test_tolerance_widens_ties(self):
-        # within 0.02 of the best: ArcGrad 30 on banknotes (99.50 against 99.51)
-        counts = wins(ARCGRAD, tolerance=0.02, ties="each")
-        assert counts.tolist() == [1, 1, 2, 2, 2, 2, 7]
-        assert wins(ARCGRAD, tolerance=0.02).tolist() == [1, 1, 2, 1, 2, 2, 6]
-
-    def test_smaller_is_better_for_errors(self):
-        errors = 100 - ARCGRAD
-        assert wins(errors, higher_is_better=False).tolist() == wins(ARCGRAD).tolist()
-        assert wins(errors).tolist() != wins(ARCGRAD).tolist()
-
     def test_undefined_never_wins(self):
         scores = [[NAN, 0.2, 0.1], [NAN, NAN, NAN], [0.3, NAN, 0.3]]
         assert wins(scores).tolist() == [1, 1, 0]
         assert wins(scores, ties="each").tolist() == [1, 1, 1]
-        assert wins(scores, ties="each", higher_is_better=False).tolist() == [1, 0, 2]
 
 
 BAD = [
@@ -413,10 +363,6 @@ BAD = [
     ),
     (lambda: summary([]), "values must hold at least one value, but got none."),
     (lambda: summary([1.0, NAN]), "values must be finite, but 1 of 2 values are not."),
-    (
-        lambda: summary([1.0, 2.0], level=95),
-        "level must be a finite number above 0 and below 1, but got 95.",
-    ),
     (
         lambda: corrected_resampled_t_test([0.1], 0.1),
         "differences must hold at least 2 values to test, but got 1.",
@@ -429,14 +375,6 @@ BAD = [
         lambda: paired_bootstrap([1.0, 2.0], [1.0, 2.0, 3.0], seed=0),
         "a and b must hold one value per seed each, but got 2 and 3.",
     ),
-    (
-        lambda: paired_bootstrap([1.0, 2.0], [1.0, 3.0], seed=-1),
-        "seed must be an integer of at least 0, but got -1.",
-    ),
-    (
-        lambda: sign_flip_p([1.0], resamples=1.5),
-        "resamples must be an integer of at least 2, but got 1.5.",
-    ),
     (lambda: holm([0.5, 1.5]), "p_values must be from 0 to 1 or NaN, but 1 of 2 are not."),
     (
         lambda: average_ranks([[0.1, NAN], [NAN, 0.2]]),
@@ -445,26 +383,24 @@ BAD = [
     ),
     (
         lambda: average_ranks([0.1, 0.2]),
-        "scores must have shape (data sets, methods) with at least 2 methods, but got (2,).",
+        "scores must be of shape (data sets, methods), finite or NaN, but got shape (2,) "
+        "with 0 infinite.",
     ),
     (
         lambda: wins(np.zeros((3, 0))),
-        "scores must have shape (data sets, methods) with at least 1 method, but got (3, 0).",
+        "scores must be of shape (data sets, methods), finite or NaN, but got shape (3, 0) "
+        "with 0 infinite.",
     ),
     (
         lambda: wins([[1.0, math.inf]]),
-        "scores must be finite, or NaN where a method is not defined, but 1 of 2 are infinite.",
+        "scores must be of shape (data sets, methods), finite or NaN, but got shape (1, 2) "
+        "with 1 infinite.",
     ),
     (
         lambda: friedman([[1.0, 2.0], [NAN, 1.0]]),
-        "scores must have at least 2 data sets on which all methods are defined to test ranks, "
-        "but got 1.",
+        "scores must have at least 2 data sets on which all methods, at least 3, are defined "
+        "to test ranks, but got 1 with 2.",
     ),
-    (
-        lambda: critical_difference(1, 15),
-        "methods must be an integer of at least 2, but got 1.",
-    ),
-    (lambda: cliques([1.0, 2.0], cd=0.0), "cd must be a finite number above 0, but got 0.0."),
     (lambda: wins([[1.0]], ties="half"), "ties must be one of first, each, but got 'half'."),
 ]
 

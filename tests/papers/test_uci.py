@@ -32,7 +32,7 @@ from softmargin.papers.tabular import (
     training,
 )
 from softmargin.training.ensemble import train_together
-from softmargin.training.ensemble.kinds import make_parts
+from softmargin.training.parts import make_parts
 
 EXPERIMENT = EXPERIMENTS[0]
 SMOKE = EXPERIMENT.scope("smoke")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -91,17 +92,32 @@ def test_only_the_cell_of_a_dead_worker_was_tried(tmp_path: Path) -> None:
     again = run_cells([once, twice, *others], store, jobs=2)  # a new call, a new chance
     assert (again.skipped, again.failed) == (5, [])
     assert store.error(twice) is None
-    left = {path.name for path in store.folder(twice).path.iterdir()}
+    left = {path.name for path in store.folder(twice).iterdir()}
     assert left - {".lock"} == {"cell.json", "result.json"}, "no mark is left"
 
 
 def test_processes_that_cannot_start_fail_their_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("softmargin.papers.run._serve", print)  # ends at once
+    monkeypatch.setattr("softmargin.papers.run._run_alone", os.abort)  # ends at once
     tally = run_cells([cell("a"), cell("b")], CellStore(tmp_path), jobs=2)
-    assert {why for _, why in tally.failed} == {"no process could be started for it"}
-    assert not (tmp_path / ".cells").exists(), "no cell was tried"
+    assert {why for _, why in tally.failed} == {"its process died twice"}
+    assert not list(tmp_path.rglob("*.pids")), "no cell was tried"
+
+
+def no_space(config: Mapping[str, Any], folder: Path, progress: core.Progress) -> Result:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_full_disk_ends_the_run(tmp_path: Path, jobs: int) -> None:
+    store = CellStore(tmp_path)
+    some = [Cell("test_workers:no_space", {"seed": seed}, f"seed {seed}") for seed in range(5)]
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_cells(some, store, jobs)
+    assert caught.value.errno == errno.ENOSPC
+    assert not any(store.is_finished(each) or store.error(each) for each in some)
 
 
 SCRIPT = """
@@ -112,7 +128,7 @@ from softmargin.papers.run import run_cells
 from softmargin.papers.store import CellStore
 cells = [test_workers.cell(str(n), deaths=9) for n in range(5)]
 try:
-    run_cells(cells, CellStore(Path(sys.argv[1])), 2, lambda _: print("begun", flush=True))
+    run_cells(cells, CellStore(Path(sys.argv[1])), 2, lambda *_: print("begun", flush=True))
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
 """

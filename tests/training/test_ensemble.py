@@ -19,8 +19,8 @@ from softmargin.data.sampling import stratified_folds
 from softmargin.training import Fold, TrainingConfig, train, train_together
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import run as ensemble
-from softmargin.training.ensemble.engine import Part
 from softmargin.training.ensemble.members import blocks_of, pool
+from softmargin.training.ensemble.part import Part
 
 CPU = torch.device("cpu")
 BASE = TrainingConfig(
@@ -108,10 +108,8 @@ def together(configs: list[TrainingConfig], folds: list[Fold] | None) -> list[li
         part = Part(block, x, (4,), 3)
         for _ in range(configs[0].epochs):
             for step in part.train_epoch():
-                for m, row in enumerate(part.numbers):
-                    for s, number in enumerate(row):
-                        if not step[m, s].isnan():
-                            losses[number].append(float(step[m, s]))
+                for number, loss in zip(part.numbers, step.tolist(), strict=True):
+                    losses[number].append(loss)
     return losses
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -22,6 +22,7 @@ Array = Tensor | NDArray[Any]
 CHUNK_SIZE = 1 << 16
 ACCELERATOR_CHUNK_SIZE = 1 << 24
 LARGEST_LOGIT = 1e100  # its fourth power is still a float64
+RANGE_TOLERANCE = 1e-6  # how far a probability may be from [0, 1]
 _known_as_logits = ContextVar("known_as_logits", default=False)
 
 
@@ -215,6 +216,52 @@ def sum_tolerance(dtype: torch.dtype) -> float:
     return 1e-2 if dtype in (torch.float16, torch.bfloat16) else 1e-3
 
 
+def like_probabilities(values: Tensor, tolerance: float) -> Tensor:
+    """Return which rows hold numbers of at least 0 with a sum of 1."""
+    sums = values.sum(1, dtype=torch.float64)
+    return (values.amin(1) >= 0) & ((sums - 1).abs() <= tolerance)
+
+
+def all_like_probabilities(values: Tensor, tolerance: float) -> bool:
+    """Whether all rows do; one negative number answers that quickly."""
+    return bool(values.min() >= 0) and bool(like_probabilities(values, tolerance).all())
+
+
+class WrongRow(NamedTuple):
+    """A row that is not what it is declared as: its number, and what it should not hold."""
+
+    row: int
+    value: float
+    is_sum: bool
+
+
+def find_wrong(parts: Iterable[Tensor], tolerance: float, largest: float | None) -> WrongRow | None:
+    """Return the first number that cannot be a logit or a probability, or else the worst sum.
+
+    Args:
+        parts: rows in order.
+        tolerance: how far the sum of a row of probabilities may be from 1.
+        largest: the largest size of a logit; None for probabilities.
+    """
+    low, high = -RANGE_TOLERANCE, 1 + RANGE_TOLERANCE
+    if largest is not None:
+        low, high = -largest, largest
+    worst, seen = WrongRow(0, 1.0, is_sum=True), 0
+    for part in parts:
+        lowest, highest = (each.item() for each in part.aminmax())
+        if not (low <= lowest and highest <= high):  # or NaN
+            values = part.double()
+            row, label = (~((values >= low) & (values <= high))).nonzero()[0].tolist()
+            return WrongRow(seen + row, values[row, label].item(), is_sum=False)
+        if largest is None:
+            sums = part.sum(1, dtype=torch.float64)
+            row = int((sums - 1).abs().argmax())
+            if abs(sums[row].item() - 1) > abs(worst.value - 1):
+                worst = WrongRow(seen + row, sums[row].item(), is_sum=True)
+        seen += len(part)
+    return worst if abs(worst.value - 1) > tolerance else None
+
+
 @contextmanager
 def known_as_logits() -> Iterator[None]:
     """Skip the check for probabilities, which the whole has passed but a few rows may not."""
@@ -328,12 +375,9 @@ def _check_not_probabilities(batch: Batch) -> None:
     if _known_as_logits.get():
         return
     tolerance = sum_tolerance(batch.predictions.dtype)
-    for chunk in batch.chunks():
-        like = (chunk.logits.amin(1) >= 0) & ((chunk.logits.sum(1) - 1).abs() <= tolerance)
-        if not bool(like.all()):
-            return
-    raise ValueError(
-        "logits must be logits, but every row holds numbers of at least 0 with a sum of 1, like "
-        "probabilities; pass their logarithm instead, or, if they are logits all the same, add 1 "
-        "to all of them, which changes no probability."
-    )
+    if all(all_like_probabilities(chunk.logits, tolerance) for chunk in batch.chunks()):
+        raise ValueError(
+            "logits must be logits, but every row holds numbers of at least 0 with a sum of 1, "
+            "like probabilities; pass their logarithm instead, or, if they are logits all the "
+            "same, add 1 to all of them, which changes no probability."
+        )

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softmargin._docs import document_arguments
 from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.calibration._batch import Array, Batch, as_tensor, check_logits, fit_batch
@@ -19,6 +20,14 @@ from softmargin.calibration._batch import Array, Batch, as_tensor, check_logits,
 FORMAT = "softmargin calibrator"
 VERSION = 1
 FIELDS = {"format", "version", "kind", "num_classes", "parameters", "notes"}
+FIT_ARGUMENTS = {
+    "logits": """of shape (N, C), a tensor on any device or a NumPy array, in any floating-point
+        dtype. If every row looks like probabilities, they are refused; give their logarithm
+        instead.""",
+    "target": "class indices of shape (N,).",
+    "sample_weight": "how much each row counts, of shape (N,); by default all the same.",
+    "ignore_index": "a target value whose rows do not count.",
+}
 REMEDY = "fit the calibrator again and save it, or copy the file again from where it is whole"
 
 
@@ -63,6 +72,7 @@ class Calibrator(ModuleWithSettings):
         """Return whether there are numbers to transform with."""
         return all(getattr(self, name).numel() for name in self.numbers)
 
+    @document_arguments(FIT_ARGUMENTS)
     def fit(
         self,
         logits: Array,
@@ -75,13 +85,6 @@ class Calibrator(ModuleWithSettings):
 
         Use rows that the model was not trained on. Metrics on the same rows are then in-sample:
         see :func:`softmargin.calibration.scaling.cross_validated`.
-
-        Args:
-            logits: of shape (N, C), in any floating-point dtype and on any device. If every row
-                looks like probabilities, they are refused; give their logarithm instead.
-            target: class indices of shape (N,).
-            sample_weight: how much each row counts, of shape (N,); by default all the same.
-            ignore_index: a target value whose rows do not count.
 
         Warns:
             CalibrationWarning: if the NLL has no minimum; ``notes`` keeps the messages.
@@ -152,18 +155,19 @@ class Calibrator(ModuleWithSettings):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a calibrator of this class from a JSON file made by :meth:`save`."""
-        content = _read(path)
+        file = Path(path)
+        content = _read(file)
         if content["kind"] != cls.kind:
             raise ValueError(
                 f"path must be a file of kind {cls.kind!r} for {cls.__name__}, "
-                f"but {os.fspath(path)} is of kind {content['kind']!r}."
+                f"but {path} is of kind {content['kind']!r}."
             )
         result = cls()
         try:
             result._set_numbers(content["parameters"], content["num_classes"])
             result.notes = tuple(str(note) for note in content.get("notes", ()))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DamagedFileError(Path(path), str(error), REMEDY) from None
+            raise DamagedFileError(file, str(error), REMEDY) from None
         return result
 
     def _set_numbers(self, parameters: dict[str, Any], num_classes: int | None) -> None:
@@ -208,9 +212,8 @@ class Calibrator(ModuleWithSettings):
         return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, Any]:
     """Return the content of a calibrator file; raise a one-sentence error for any other file."""
-    file = Path(path)
     content = read_json(file, REMEDY)
     if content.get("format") != FORMAT:
         raise ValueError(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
 import numpy as np
@@ -25,7 +25,6 @@ KNOWN = (*LOGITS, *PROBABILITIES)
 CHUNK = 1 << 22  # numbers read at once
 MOST_CLASSES = 100_000
 LONGEST_SHOWN = 80  # characters of a name or a cell in an error
-MAGIC = b"\x93NUMPY"
 # Real data does not compress more than this; a file made to fill a disk does.
 MOST_EXPANSION, HARMLESS_BYTES = 200, 1 << 28
 Progress = Callable[[int, int], None]
@@ -37,51 +36,74 @@ def quoted(text: str) -> str:
     return f"'{printable(text, LONGEST_SHOWN)}'"
 
 
+def sentence(error: BaseException) -> str:
+    """Return the first line of an error's message, to quote within a sentence."""
+    lines = str(error).strip().splitlines()
+    return printable(lines[0].rstrip(".")) if lines else type(error).__name__
+
+
 def stem_of(name: str) -> str:
     """Return the name in lower case, without a number at its end."""
     return re.sub(r"[_.\- \[]*\d+\]?$", "", name).rstrip("_.-").lower()
 
 
-class Spool:
-    """A matrix written block by block to a temporary file and then mapped; ``close`` removes it."""
+def parts_of(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the rows of a matrix in order, a bounded number at a time."""
+    step = max(1, CHUNK // values.shape[1])
+    for start in range(0, len(values), step):
+        yield values[start : start + step]
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._stack = ExitStack()
-        self._file: Any = None
 
-    def write(self, values: NDArray[Any]) -> None:
-        """Append rows; raise a one-sentence error if there is no space for them."""
-        try:
-            if self._file is None:
-                file = tempfile.NamedTemporaryFile(prefix="softmargin-")  # noqa: SIM115
-                self._file = self._stack.enter_context(file)
-            self._file.write(np.ascontiguousarray(values).data)
-            self._file.flush()
-        except OSError as error:
-            self.close()
-            raise ValueError(
-                "the temporary copy of the predictions cannot be written "
-                f"({printable(error.strerror or str(error))}): set TMPDIR to a folder with space "
-                "for it."
-            ) from None
+def spooled(blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Write blocks of rows to a temporary file and return them mapped from there.
 
-    def mapped(self, dtype: np.dtype[Any], shape: tuple[int, int]) -> NDArray[Any]:
-        """Return what was written."""
-        return np.memmap(self._file.name, dtype, "c", shape=shape)
+    The file has no name, and its space is free again when the array is gone.
+    """
+    rows, width = 0, 0
+    dtype: np.dtype[Any] | None = None
+    with _writing():
+        file = TemporaryFile(prefix="softmargin-")  # noqa: SIM115
+    try:
+        for block in blocks:
+            dtype = dtype or _stored(block.dtype)
+            with _writing():
+                file.write(np.ascontiguousarray(block, dtype).data)
+                file.flush()
+            rows, width = rows + len(block), block.shape[1]
+        return np.memmap(file, dtype or np.float32, "c", shape=(rows, width))
+    finally:
+        with suppress(OSError):  # data that could not be written cannot be flushed either
+            file.close()
 
-    def close(self) -> None:
-        """Remove the file."""
-        try:
-            self._stack.close()
-        except OSError:  # data that could not be written cannot be flushed either
-            self._stack.close()
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            "the temporary copy of the predictions cannot be written "
+            f"({printable(error.strerror or str(error))}): set TMPDIR to a folder with space "
+            "for it."
+        ) from None
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type to store numbers in so that none is changed."""
+    if dtype.kind == "f" and dtype.itemsize <= 4:
+        return dtype.newbyteorder("=")
+    return np.dtype(np.float32 if dtype.kind in "iu" and dtype.itemsize <= 2 else np.float64)
 
 
 class Reader:
-    """A file with named columns, some of which can be read in blocks of rows."""
+    """A file with named columns, some of which can be read in blocks of rows.
+
+    A format is a subclass that sets ``names``, and ``rows`` if it is known, and yields blocks.
+    """
 
     names: list[str]
+    rows = 0  # in total, for the progress
+    labels_apart = False  # whether the labels are in a second file
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         self.path, self.labels_path = path, labels_path
@@ -102,118 +124,102 @@ class Reader:
         """Yield rows of predictions and their labels; columns are given by their index."""
         raise NotImplementedError
 
-    def rows(self) -> int:
-        """Return the number of rows, 0 if unknown."""
-        return 0
-
     def place(self, row: int) -> str:
         """Return where to find a row, as a user would count."""
         return f"row {row} (counting from 0)"
 
     def read(
         self, chosen: list[int], label: int, progress: Progress | None
-    ) -> tuple[NDArray[Any], NDArray[Any], Spool]:
-        """Copy the predictions to a temporary file; return them mapped, the labels and the file."""
-        spool = Spool()
-        try:
-            labels: list[NDArray[Any]] = []
-            width, done = 0, 0
-            dtype: np.dtype[Any] = np.dtype(np.float32)
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Copy the predictions to a temporary file; return them mapped, and the labels."""
+        labels: list[NDArray[Any]] = []
+
+        def predictions() -> Iterator[NDArray[Any]]:
+            done = 0
             for values, targets in self.blocks(chosen, label):
                 if not labels:
-                    width, dtype = values.shape[1], _stored(values.dtype)
-                    check_width(width, self.names[chosen[0]], self.file)
-                spool.write(values.astype(dtype, copy=False))
+                    self.check_width(values.shape[1], chosen[0])
+                yield values
                 labels.append(targets)
                 done += len(targets)
                 if progress is not None:
-                    progress(done, self.rows())
-            if not done:
-                raise ValueError(f"FILE {self.file} must hold predictions, but is empty.")
-            return spool.mapped(dtype, (done, width)), np.concatenate(labels), spool
-        except BaseException:
-            spool.close()
-            raise
+                    progress(done, self.rows)
+            self.check_not_empty(done)
 
+        return spooled(predictions()), np.concatenate(labels)
 
-def check_width(width: int, name: str, file: str) -> None:
-    """Raise unless the number of classes is plausible."""
-    if width < 2:
-        raise ValueError(
-            f"{quoted(name)} in {file} must hold predictions of at least 2 classes, but holds "
-            f"{width}; of two classes, store both."
-        )
-    if width > MOST_CLASSES:
-        raise ValueError(
-            f"{quoted(name)} in {file} must hold predictions of at most {MOST_CLASSES:,} classes, "
-            f"but holds {width:,}."
-        )
+    def check_not_empty(self, rows: int) -> None:
+        """Raise if there are no rows."""
+        if not rows:
+            raise ValueError(f"FILE {self.file} must hold predictions, but is empty.")
 
+    def check_width(self, width: int, place: int) -> None:
+        """Raise unless the number of classes is plausible."""
+        name = f"{quoted(self.names[place])} in {self.file}"
+        if width < 2:
+            raise ValueError(
+                f"{name} must hold predictions of at least 2 classes, but holds "
+                f"{width}; of two classes, store both."
+            )
+        if width > MOST_CLASSES:
+            raise ValueError(
+                f"{name} must hold predictions of at most {MOST_CLASSES:,} classes, "
+                f"but holds {width:,}."
+            )
 
-def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type to store numbers in so that none is changed."""
-    if dtype.kind == "f" and dtype.itemsize <= 4:
-        return dtype.newbyteorder("=")
-    return np.dtype(np.float32 if dtype.kind in "iu" and dtype.itemsize <= 2 else np.float64)
-
-
-def check_shapes(shape: tuple[int, ...], labels: tuple[int, ...], names: tuple[str, str]) -> None:
-    """Raise unless predictions are a matrix and there is one label per row."""
-    if len(shape) != 2:
-        raise ValueError(
-            f"predictions must have shape (N, C), but got {shape} for {quoted(names[0])}."
-        )
-    if labels != shape[:1]:
-        raise ValueError(
-            f"labels {quoted(names[1])} must have shape ({shape[0]},), as many as predictions, "
-            f"but got {labels}."
-        )
+    def check_shapes(
+        self, shape: tuple[int, ...], labels: tuple[int, ...], names: tuple[str, str], place: int
+    ) -> None:
+        """Raise unless predictions are a matrix and there is one label per row."""
+        if len(shape) != 2:
+            raise ValueError(
+                f"predictions must have shape (N, C), but got {shape} for {quoted(names[0])}."
+            )
+        if labels != shape[:1]:
+            raise ValueError(
+                f"labels {quoted(names[1])} must have shape ({shape[0]},), as many as predictions, "
+                f"but got {labels}."
+            )
+        self.check_width(shape[1], place)
 
 
 class Npy(Reader):
     """Two ``.npy`` files; the predictions are mapped in place."""
 
+    labels_apart = True
+
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
-        stem = stem_of(path.stem)
-        words = [word for word in re.split(r"[^a-z]+", stem) if word in KNOWN]
+        words = [word for word in re.split(r"[^a-z]+", stem_of(path.stem)) if word in KNOWN]
         self.names = [words[0] if len(set(words)) == 1 else path.stem, "labels"]
 
     def read(
         self, chosen: list[int], label: int, progress: Progress | None
-    ) -> tuple[NDArray[Any], NDArray[Any], Spool]:
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Map the predictions and load the labels."""
         assert self.labels_path is not None
         if not self.labels_path.is_file():
             raise ValueError(
                 f"LABELS must be a file that exists, but got {quoted(str(self.labels_path))}."
             )
-        values = _mapped(self.path, "FILE")
-        labels = _mapped(self.labels_path, "LABELS")
-        check_shapes(values.shape, labels.shape, (self.path.name, self.labels_path.name))
-        check_width(values.shape[1], self.names[0], self.file)
-        if not len(values):
-            raise ValueError(f"FILE {self.file} must hold predictions, but is empty.")
-        stored = _stored(values.dtype)
-        if values.dtype == stored:
-            return values, np.array(labels), Spool()
-        spool, step = Spool(), max(1, CHUNK // values.shape[1])
-        for start in range(0, len(values), step):
-            spool.write(values[start : start + step].astype(stored))
-        return spool.mapped(stored, values.shape), np.array(labels), spool
+        values, labels = _mapped(self.path, "FILE"), _mapped(self.labels_path, "LABELS")
+        names = self.path.name, self.labels_path.name
+        self.check_shapes(values.shape, labels.shape, names, chosen[0])
+        self.check_not_empty(len(values))
+        if values.dtype != _stored(values.dtype):
+            values = spooled(parts_of(values))
+        return values, np.array(labels)
 
 
 def _mapped(path: Path, what: str) -> NDArray[Any]:
     """Return an array mapped from its file, which must hold only numbers."""
+    name = f"{what} {quoted(path.name)}"
     with path.open("rb") as file:
-        _, dtype = _header(file, f"{what} {quoted(path.name)}")[:2]
+        _header(file, name)
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
     except (ValueError, EOFError, OverflowError) as error:
-        raise ValueError(
-            f"{what} {quoted(path.name)} cannot be read: {sentence(error)}."
-        ) from error
-    assert array.dtype == dtype
+        raise ValueError(f"{name} cannot be read: {sentence(error)}.") from error
     return array
 
 
@@ -246,32 +252,24 @@ class Npz(Reader):
         self.names = [each.filename.removesuffix(".npy") for each in self.members]
         if not self.names:
             raise ValueError(f"FILE {self.file} must hold arrays, but there are none in it.")
-        self.total = 0
-
-    def rows(self) -> int:
-        """Return the number of rows of the predictions."""
-        return self.total
 
     def blocks(self, chosen: list[int], label: int) -> Blocks:
         """Yield rows of the predictions and their labels."""
         if len(chosen) > 1:
-            names = ", ".join(printable(self.names[i]) for i in chosen[:9])
-            raise ValueError(f"--predictions must choose one of {names} in {self.file}.")
+            several = ", ".join(printable(self.names[i]) for i in chosen[:9])
+            raise ValueError(f"--predictions must choose one of {several} in {self.file}.")
         place = chosen[0]
-        with self._open(label) as labels_file, self._open(place) as file:
+        members = self.members[label], self.members[place]
+        with self.archive.open(members[0]) as labels_file, self.archive.open(members[1]) as file:
             label_shape, label_type = self._array(labels_file, label)
             shape, dtype = self._array(file, place)
-            check_shapes(shape, label_shape, (self.names[place], self.names[label]))
-            check_width(shape[1], self.names[place], self.file)
-            labels = self._rows(labels_file, label_type, shape[0], label)
-            self.total, step = shape[0], max(1, CHUNK // shape[1])
-            for start in range(0, shape[0], step):
-                count = min(step, shape[0] - start)
-                rows = self._rows(file, dtype, count * shape[1], place)
-                yield rows.reshape(count, shape[1]), labels[start : start + count]
-
-    def _open(self, place: int) -> IO[bytes]:
-        return self.archive.open(self.members[place])
+            names = self.names[place], self.names[label]
+            self.check_shapes(shape, label_shape, names, place)
+            labels = self._numbers(labels_file, label_type, shape[0], label)
+            self.rows, step = shape[0], max(1, CHUNK // shape[1])
+            for some in (labels[start : start + step] for start in range(0, len(labels), step)):
+                values = self._numbers(file, dtype, len(some) * shape[1], place)
+                yield values.reshape(len(some), shape[1]), some
 
     def _array(self, member: IO[bytes], place: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Return shape and type of an array whose size is plausible and matches its header."""
@@ -292,7 +290,7 @@ class Npz(Reader):
             )
         return shape, dtype
 
-    def _rows(
+    def _numbers(
         self, member: IO[bytes], dtype: np.dtype[Any], count: int, place: int
     ) -> NDArray[Any]:
         data = member.read(count * dtype.itemsize)
@@ -301,9 +299,3 @@ class Npz(Reader):
                 f"{quoted(self.names[place])} in {self.file} ends too early: it is truncated."
             )
         return np.frombuffer(data, dtype)
-
-
-def sentence(error: BaseException) -> str:
-    """Return the first line of an error's message, to quote within a sentence."""
-    lines = str(error).strip().splitlines()
-    return printable(lines[0].rstrip(".")) if lines else type(error).__name__

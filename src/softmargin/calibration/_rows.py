@@ -13,12 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.calibration._batch import Batch, sum_tolerance
+from softmargin.calibration._batch import (
+    RANGE_TOLERANCE,
+    Batch,
+    find_wrong,
+    like_probabilities,
+    sum_tolerance,
+)
 
 BLOCK_ROWS = 1 << 16
 # With fewer classes, a chunk is transposed so that the values of one class are contiguous.
 FEW_CLASSES = 32
-RANGE_TOLERANCE = 1e-6  # how far a probability may be from [0, 1]
 
 
 class Likely(NamedTuple):
@@ -32,54 +37,35 @@ class Likely(NamedTuple):
 class Rows(NamedTuple):
     """Up to :data:`BLOCK_ROWS` rows; vectors have shape (n,) unless noted otherwise.
 
-    Attributes:
-        target: the classes.
-        weight: the weights.
-        confidence: the largest probability.
-        rank: number of classes with a larger prediction than the target, or with the same and a
-            smaller index. The prediction is right if it is 0.
-        own: the target's probability.
-        nll: its negative logarithm.
-        brier: Σ_k (p_k - y_k)².
-        class_sums: Σ over rows of weight times probability, of shape (C,).
-        likely: all probabilities of at least the threshold.
-        like_probabilities: number of rows that are declared as logits but look like probabilities.
+    The rank is the number of classes with a larger prediction than the target, or with the same
+    and a smaller index: the prediction is right if it is 0.
     """
 
     target: Tensor
     weight: Tensor
-    confidence: Tensor
+    confidence: Tensor  # the largest probability
     rank: Tensor
-    own: Tensor
-    nll: Tensor
-    brier: Tensor
-    class_sums: Tensor
-    likely: Likely
-    like_probabilities: int
+    own: Tensor  # the target's probability
+    nll: Tensor  # its negative logarithm
+    brier: Tensor  # Σ_k (p_k - y_k)²
+    class_sums: Tensor  # Σ over rows of weight times probability, of shape (C,)
+    likely: Likely  # all probabilities of at least the threshold
+    like_probabilities: int  # rows that are declared as logits but look like probabilities
 
 
 class _Chunk(NamedTuple):
     """Raw numbers of some rows; vectors of shape (n,).
 
     "Values" are e^(z - max z) for logits, and the probabilities themselves otherwise.
-
-    Attributes:
-        lowest: the lowest prediction.
-        highest: the highest prediction.
-        own: the prediction for the target.
-        above: number of classes with a larger prediction than the target.
-        from_own_on: number of classes with at least the target's prediction, itself included.
-        total: the sum of the values.
-        squares: the sum of their squares.
     """
 
     lowest: Tensor
     highest: Tensor
-    own: Tensor
-    above: Tensor
-    from_own_on: Tensor
-    total: Tensor
-    squares: Tensor
+    own: Tensor  # the prediction for the target
+    above: Tensor  # number of classes with a larger prediction than the target
+    from_own_on: Tensor  # with at least the target's prediction, itself included
+    total: Tensor  # the sum of the values
+    squares: Tensor  # the sum of their squares
 
 
 def measure(
@@ -119,7 +105,7 @@ def measure(
                 found.append(_find_likely(values, limit, first - start))
         block = _Chunk(*(torch.cat(each) for each in zip(*chunks, strict=True)))
         # before the values are used
-        like = _check_values(batch, start, block, from_logits)
+        like = _check_values(batch, block, from_logits, start)
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
 
 
@@ -240,61 +226,46 @@ def check_declared_logits(like_probabilities: int, rows: int) -> None:
         )
 
 
-def _check_values(batch: Batch, first: int, block: _Chunk, from_logits: bool) -> int:
-    """Raise if some rows are not what they are declared as, judging by a few numbers of each.
+def _check_values(batch: Batch, block: _Chunk, from_logits: bool, first: int) -> int:
+    """Return how many rows are declared as logits but look like probabilities.
 
-    Args:
-        batch: what the rows belong to.
-        first: the number of the first of them.
-        block: their numbers; ``lowest`` and ``highest`` are NaN if a value of the row is.
-        from_logits: what they are declared as.
-
-    Returns:
-        The number of rows that are declared as logits but look like probabilities.
+    Raise an error if some cannot be what they are declared as, judging by a few numbers of each;
+    ``lowest`` and ``highest`` are NaN if a value of the row is.
     """
     lowest, highest = block.lowest, block.highest
     tolerance = sum_tolerance(batch.predictions.dtype)
+    if from_logits:
+        good = lowest.isfinite() & highest.isfinite()
+    else:
+        good = (lowest >= -RANGE_TOLERANCE) & (highest <= 1 + RANGE_TOLERANCE)
+        good &= (block.total - 1).abs() <= tolerance
+    if not bool(good.all()):
+        _refuse(batch, tolerance, from_logits)
     if not from_logits:
-        within = (lowest >= -RANGE_TOLERANCE) & (highest <= 1 + RANGE_TOLERANCE)
-        within &= (block.total - 1).abs() <= tolerance
-        if not bool(within.all()):
-            _refuse_probabilities(batch, tolerance)
         return 0
-    finite = lowest.isfinite() & highest.isfinite()
-    if not bool(finite.all()):
-        index = first + int((~finite).nonzero()[0])
-        row = batch.chunk(slice(index, index + 1))
-        raise ValueError(
-            f"predictions must hold finite numbers, but got {row[~row.isfinite()][0].item()} "
-            f"in row {batch.row_number(index)}."
-        )
-    like_probabilities = 0
     doubtful = ((lowest >= 0) & (highest <= 1)).nonzero().squeeze(1).add_(first)
-    for part in torch.split(doubtful, batch.rows_per_chunk()):
-        sums = batch.chunk(part).double().sum(1)
-        like_probabilities += int(((sums - 1).abs() <= tolerance).sum())
-    return like_probabilities
+    parts = torch.split(doubtful, batch.rows_per_chunk())
+    return sum(int(like_probabilities(batch.chunk(part), tolerance).sum()) for part in parts)
 
 
-def _refuse_probabilities(batch: Batch, tolerance: float) -> None:
-    """Raise for the first value outside [0, 1], else for the sum farthest from 1."""
-    worst, worst_row = 1.0, 0
-    step = batch.rows_per_chunk()
-    for start in range(0, len(batch), step):
-        values = batch.chunk(slice(start, start + step)).double()
-        wrong = ~((values >= -RANGE_TOLERANCE) & (values <= 1 + RANGE_TOLERANCE))  # or NaN
-        if bool(wrong.any()):
-            row, label = wrong.nonzero()[0].tolist()
-            raise ValueError(
-                "predictions must hold probabilities from 0 to 1 (from_logits=False was given), "
-                f"but got {values[row, label].item():g} in row {batch.row_number(start + row)}."
-            )
-        sums = values.sum(1)
-        row = int((sums - 1).abs().argmax())
-        if abs(float(sums[row]) - 1) > abs(worst - 1):
-            worst, worst_row = float(sums[row]), start + row
+def _refuse(batch: Batch, tolerance: float, from_logits: bool) -> None:
+    """Raise for the first impossible value, else for the sum farthest from 1."""
+    largest = torch.finfo(torch.float64).max if from_logits else None
+    wrong = find_wrong((chunk.logits for chunk in batch.chunks()), tolerance, largest)
+    if wrong is None:  # a sum at the edge of the tolerance
+        return
+    row = batch.row_number(wrong.row)
+    if from_logits:
+        raise ValueError(
+            f"predictions must hold finite numbers, but got {wrong.value} in row {row}."
+        )
+    if not wrong.is_sum:
+        raise ValueError(
+            "predictions must hold probabilities from 0 to 1 (from_logits=False was given), "
+            f"but got {wrong.value:g} in row {row}."
+        )
     raise ValueError(
         "predictions must hold probabilities with a sum of 1 in every row, within "
-        f"{tolerance:g}, but the sum is {worst:.6g} in row {batch.row_number(worst_row)}, "
-        f"a deviation of {abs(worst - 1):.2g}, the largest."
+        f"{tolerance:g}, but the sum is {wrong.value:.6g} in row {row}, "
+        f"a deviation of {abs(wrong.value - 1):.2g}, the largest."
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,27 +28,33 @@ class Arrow(Reader):
 
     def blocks(self, chosen: list[int], label: int) -> Blocks:
         """Yield rows of the predictions and their labels."""
-        from pyarrow import ArrowException
-
         done, width = 0, 0
-        try:
-            for arrays in self.batches([*chosen, label]):
+        places = [*chosen, label]
+        with self.readable():
+            for arrays in self.batches(places):
                 columns = [
                     self._numbers(array, place, done, width)
-                    for array, place in zip(arrays, [*chosen, label], strict=True)
+                    for array, place in zip(arrays, places, strict=True)
                 ]
                 labels = columns.pop()
                 if labels.ndim != 1 or (len(columns) > 1 and any(c.ndim > 1 for c in columns)):
-                    names = [self.names[place] for place in (*chosen, label)]
                     raise ValueError(
                         f"FILE {self.file} must hold predictions in one column of lists or in "
                         f"several of numbers, and labels in one of numbers, but "
-                        f"{quoted(names[0])} … {quoted(names[-1])} are not."
+                        f"{quoted(self.names[chosen[0]])} … {quoted(self.names[label])} are not."
                     )
                 values = columns[0] if columns[0].ndim == 2 else np.stack(columns, 1)
                 width = values.shape[1]
                 yield values, labels
                 done += len(labels)
+
+    @contextmanager
+    def readable(self) -> Iterator[None]:
+        """Turn pyarrow's errors into a sentence."""
+        from pyarrow import ArrowException
+
+        try:
+            yield
         except ArrowException as error:
             raise ValueError(f"FILE {self.file} cannot be read: {sentence(error)}.") from error
 
@@ -55,38 +62,42 @@ class Arrow(Reader):
         """Return a column of numbers, or of lists of numbers that all have the same length."""
         from pyarrow import compute, types
 
-        name = quoted(self.names[place])
+        name = f"column {quoted(self.names[place])}"
+
+        def refuse(wrong: Any, rule: str, found: str = "is empty") -> None:
+            row = int(np.flatnonzero(wrong)[0])
+            raise ValueError(f"{name} must hold {rule}, but {self.place(done + row)} {found}.")
+
+        def plain(array: Any) -> NDArray[Any]:
+            return np.asarray(array.to_numpy(zero_copy_only=False))
+
+        def holds_numbers(kind: Any) -> bool:
+            return bool(types.is_integer(kind) or types.is_floating(kind))
+
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(
-                f"column {name} must hold numbers, but {self.place(done + row)} is empty."
-            )
+            refuse(plain(column.is_null()), "numbers")
         kind = column.type
-        if types.is_integer(kind) or types.is_floating(kind):
-            return np.asarray(column.to_numpy(zero_copy_only=False))
-        is_list = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-        inner = kind.value_type if any(test(kind) for test in is_list) else None
-        if inner is None or not (types.is_integer(inner) or types.is_floating(inner)):
+        if holds_numbers(kind):
+            return plain(column)
+        is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        if not (is_list and holds_numbers(kind.value_type)):
             raise ValueError(
-                f"column {name} in {self.file} must hold numbers or lists of numbers, but holds "
+                f"{name} in {self.file} must hold numbers or lists of numbers, but holds "
                 f"{quoted(str(kind))}."
             )
-        lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+        lengths = plain(compute.list_value_length(column))
         width = width or (int(lengths[0]) if len(lengths) else 0)
-        wrong = np.flatnonzero(lengths != width)
-        if len(wrong):
-            raise ValueError(
-                f"column {name} must hold lists of one length, {width} as in the first row, but "
-                f"{self.place(done + int(wrong[0]))} has {int(lengths[wrong[0]])}."
-            )
+        wrong = lengths != width
+        if wrong.any():
+            rule = f"lists of one length, {width} as in the first row"
+            refuse(wrong, rule, f"has {int(lengths[wrong][0])}")
         flat = column.flatten()
         if flat.null_count:
-            first = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+            row = int(np.flatnonzero(plain(flat.is_null()))[0]) // width
             raise ValueError(
-                f"column {name} must hold lists of numbers, but one in "
-                f"{self.place(done + first // width)} is empty."
+                f"{name} must hold lists of numbers, but one in {self.place(done + row)} is empty."
             )
-        return np.asarray(flat.to_numpy(zero_copy_only=False).reshape(len(column), width))
+        return plain(flat).reshape(len(column), width)
 
 
 class Csv(Arrow):
@@ -94,10 +105,8 @@ class Csv(Arrow):
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
-        records = self._records()
-        nothing: tuple[int, list[str]] = (0, [])
-        self.header_lines, header = next(records, nothing)
-        records.close()
+        with closing(self._records()) as records:
+            self.header_lines, header = next(records, (0, []))
         if not any(name.strip() for name in header):
             raise ValueError(
                 f"FILE {self.file} must hold names in its first line, but that is empty."
@@ -159,41 +168,36 @@ class Csv(Arrow):
                 raise ValueError(f"column {name} must hold numbers, but line {line} {found}.")
 
     def _records(self) -> Generator[tuple[int, list[str]]]:
-        """Yield every record that is not blank, and its first line; for the header, its last.
-
-        A line must not be longer than a block.
-        """
+        """Yield every record that is not blank, and its first line; for the header, its last."""
+        before = csv.field_size_limit(LONGEST_LINE)
+        first, done = True, 0
         with self.path.open("rb") as file:
-            number, first = 0, True
-
-            def lines() -> Iterator[str]:
-                nonlocal number
-                while line := file.readline(LONGEST_LINE + 1):
-                    number += 1
-                    if len(line) > LONGEST_LINE:
-                        raise ValueError(
-                            f"FILE {self.file} must have lines of at most {LONGEST_LINE >> 20} MB, "
-                            f"but line {number} is longer."
-                        )
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
-
-            before = csv.field_size_limit(LONGEST_LINE)
+            reader = csv.reader(self._lines(file))
             try:
-                reader = csv.reader(lines())
-                while True:
-                    start = number + 1
-                    record = next(reader, None)
-                    if record is None:
-                        return
+                for record in reader:
                     if record:
-                        yield (number if first else start), record
+                        yield (reader.line_num if first else done + 1), record
                         first = False
+                    done = reader.line_num
             except csv.Error as error:
                 raise ValueError(
-                    f"FILE {self.file} cannot be read: line {number}: {sentence(error)}."
+                    f"FILE {self.file} cannot be read: line {reader.line_num}: {sentence(error)}."
                 ) from None
             finally:
                 csv.field_size_limit(before)
+
+    def _lines(self, file: IO[bytes]) -> Iterator[str]:
+        """Yield the lines of a file, none of which may be longer than a block."""
+        for number in itertools.count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            if len(line) > LONGEST_LINE:
+                raise ValueError(
+                    f"FILE {self.file} must have lines of at most {LONGEST_LINE >> 20} MB, "
+                    f"but line {number} is longer."
+                )
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
 
 
 def _is_number(text: str) -> bool:
@@ -209,17 +213,12 @@ class Parquet(Arrow):
 
     def __init__(self, path: Path, labels_path: Path | None) -> None:
         super().__init__(path, labels_path)
-        from pyarrow import ArrowException, parquet
+        from pyarrow import parquet
 
-        try:
+        with self.readable():
             self.table = self.stack.enter_context(parquet.ParquetFile(path))
-        except ArrowException as error:
-            raise ValueError(f"FILE {self.file} cannot be read: {sentence(error)}.") from error
         self.names = list(self.table.schema_arrow.names)
-
-    def rows(self) -> int:
-        """Return the number of rows."""
-        return int(self.table.metadata.num_rows)
+        self.rows = int(self.table.metadata.num_rows)
 
     def batches(self, columns: list[int]) -> Iterator[list[Any]]:
         """Yield arrays of some columns."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from softmargin._docs import document_arguments
 from softmargin.calibration._batch import (
@@ -19,9 +18,10 @@ from softmargin.calibration._batch import (
     prediction_batch,
     worker,
 )
-from softmargin.calibration._rows import Rows, check_declared_logits, measure
-from softmargin.calibration.binning import BinStatistics, ConfidenceCells, bin_edges, bin_index
-from softmargin.calibration.result import MEANS, CalibrationResult, ClassBins, summarize
+from softmargin.calibration._rows import check_declared_logits, measure
+from softmargin.calibration._sums import Sums, summarize
+from softmargin.calibration.binning import ConfidenceCells
+from softmargin.calibration.result import CalibrationResult
 from softmargin.functional._checks import check_flag
 
 SETTINGS = ("num_classes", "from_logits", "bins", "top_k", "classwise", "ignore_index", "closed")
@@ -45,105 +45,6 @@ PREDICTION_ARGUMENTS = {
     "resamples": "number of bootstrap resamples.",
     "seed": "seed of the bootstrap; the same seed gives the same intervals.",
 }
-
-
-class Sums(NamedTuple):
-    """All that an accumulator keeps, in float64; w is the weight of a row.
-
-    Attributes:
-        cells: counts, Σ w, Σ w², Σ w·confidence of each cell of confidence, for wrong and right
-            predictions, of shape (4, cells, 2).
-        classes: Σ w, Σ w·p, Σ w·y of each class's bins above the first, of shape (3, C, M); the
-            first bin is incomplete.
-        class_sums: Σ w·p and Σ w·y of each class over all bins, of shape (2, C).
-        moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³ for each x of :data:`MEANS`, of
-            shape (6, 4).
-        totals: rows, Σ w, Σ w², Σ w of rows with the target in the top k, rows that are declared
-            as logits but look like probabilities, and Σ w³, of shape (6,).
-    """
-
-    cells: Tensor
-    classes: Tensor
-    class_sums: Tensor
-    moments: Tensor
-    totals: Tensor
-
-    @classmethod
-    def zeros(cls, layout: ConfidenceCells, num_classes: int, device: torch.device) -> Self:
-        """Return the sums of no rows; with 0 classes, those per class have no elements."""
-        shapes = (
-            (4, len(layout), 2),
-            (3, num_classes, layout.bins),
-            (2, num_classes),
-            (6, len(MEANS)),
-            (6,),
-        )
-        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
-
-    def count_rows(self, rows: Rows, layout: ConfidenceCells, top_k: int) -> None:
-        """Add rows to everything but the bins of the classes."""
-        weight, squared = rows.weight, rows.weight.square()
-        correct = rows.rank == 0
-        place = layout.index(rows.confidence).mul_(2).add_(correct)
-        columns = (torch.ones_like(weight), weight, squared, weight * rows.confidence)
-        for sum_of, values in zip(self.cells.flatten(1), columns, strict=True):
-            sum_of.scatter_add_(0, place, values)
-        gap = rows.confidence - correct.double()
-        each = torch.stack([rows.nll, rows.brier, rows.confidence, gap])
-        cubed, powers = squared * weight, torch.stack([each, each.square(), each**3])
-        self.moments.add_(torch.cat([powers[:1] @ weight, powers[:2] @ squared, powers @ cubed]))
-        totals = (
-            len(weight),
-            weight.sum(),
-            squared.sum(),
-            weight @ (rows.rank < top_k).double(),
-            rows.like_probabilities,
-            cubed.sum(),
-        )
-        self.totals.add_(torch.stack([torch.as_tensor(x).to(weight) for x in totals]))
-
-    def count_classes(self, rows: Rows, layout: ConfidenceCells) -> None:
-        """Add rows to the bins of the classes above the first; the totals imply the first."""
-        edges = bin_edges(layout.bins, rows.weight.device)
-
-        def place_of(label: Tensor, probability: Tensor) -> Tensor:
-            return bin_index(probability, edges, layout.closed).add_(label, alpha=layout.bins)
-
-        likely = rows.likely
-        place = place_of(likely.label, likely.probability)
-        weight = rows.weight.index_select(0, likely.row)
-        mass, probability, occurred = self.classes.flatten(1)
-        mass.scatter_add_(0, place, weight)
-        probability.scatter_add_(0, place, weight.mul_(likely.probability))
-        occurred.scatter_add_(0, place_of(rows.target, rows.own), rows.weight)
-        self.class_sums[0] += rows.class_sums
-        self.class_sums[1].scatter_add_(0, rows.target, rows.weight)
-
-    def class_bins(self) -> ClassBins:
-        """Return the bins of the classes; the first holds what the others leave over."""
-        filled = self.classes.clone()
-        weight = self.class_sums[1].sum()
-        totals = torch.stack([weight.expand(filled.shape[1]), *self.class_sums])
-        rest = totals - filled[:, :, 1:].sum(-1)
-        # a remainder that is only rounding counts as 0
-        filled[:, :, 0] = rest.clamp_min(0.0).where(rest[0] > 1e-12 * weight, 0.0)
-        return ClassBins(*filled)
-
-    def bin_statistics(self, layout: ConfidenceCells) -> BinStatistics:
-        """Return the bins of confidence, each the sum of its cells."""
-        by_bin = self.cells.new_zeros(4, layout.bins, 2)
-        counts, weight, squared_weight, confidence = by_bin.index_add_(
-            1, layout.bin_of_cell, self.cells
-        ).sum(-1)
-        weighted = not torch.equal(counts, weight)
-        return BinStatistics(
-            edges=bin_edges(layout.bins),
-            counts=counts.long(),
-            confidence=confidence / weight,
-            accuracy=by_bin[1, :, 1] / weight,
-            weight=weight if weighted else None,
-            squared_weight=squared_weight if weighted else None,
-        )
 
 
 @document_arguments(PREDICTION_ARGUMENTS)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softmargin.calibration._files import CHUNK
+from softmargin.calibration._files import CHUNK, parts_of, spooled
 from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.predictions import Predictions
 from softmargin.calibration.result import CalibrationResult
@@ -36,6 +36,8 @@ class Audit:
     """What :func:`audit` found.
 
     Attributes:
+        source: where the predictions came from.
+        num_classes: number of classes.
         given: the metrics of the predictions as they are.
         scaled: the metrics after scaling, by method; each row is scaled by a calibrator that was
             fitted without it.
@@ -45,6 +47,8 @@ class Audit:
         folds: number of folds.
     """
 
+    source: str
+    num_classes: int
     given: CalibrationResult
     scaled: dict[str, CalibrationResult]
     calibrators: dict[str, Calibrator]
@@ -97,7 +101,7 @@ def audit(
             calibrators[method] = METHODS[method]().fit(logits, target)
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
-    return Audit(given, scaled, calibrators, notes, folds)
+    return Audit(predictions.source, num_classes, given, scaled, calibrators, notes, folds)
 
 
 @contextmanager
@@ -112,22 +116,22 @@ def _warnings_as_notes(notes: dict[str, list[str]], key: str) -> Iterator[None]:
 
 def _as_logits(predictions: Predictions) -> Tensor:
     """Return the predictions as logits: themselves, or the logarithm of probabilities."""
-    values = torch.from_numpy(predictions.values)
     if predictions.from_logits:
-        return values
+        return torch.from_numpy(predictions.values)
 
-    def log(part: Tensor) -> Tensor:
-        part = part.float() if part.dtype == torch.float16 else part
-        return part.clamp_min(torch.finfo(part.dtype).tiny).log()
+    def log(part: NDArray[Any]) -> NDArray[Any]:
+        values = torch.from_numpy(part)
+        values = values.float() if values.dtype == torch.float16 else values
+        return values.clamp_min(torch.finfo(values.dtype).tiny).log().numpy()
 
-    return predictions.spooled(values, log)
+    return torch.from_numpy(spooled(map(log, parts_of(predictions.values))))
 
 
 def _in_order(values: NDArray[Any]) -> Iterator[tuple[Tensor, Tensor]]:
-    step = max(1, CHUNK // values.shape[1])
-    for start in range(0, len(values), step):
-        part = torch.from_numpy(np.ascontiguousarray(values[start : start + step]))
-        yield part, torch.arange(start, start + len(part))
+    done = 0
+    for part in parts_of(values):
+        yield torch.from_numpy(np.ascontiguousarray(part)), torch.arange(done, done + len(part))
+        done += len(part)
 
 
 def _held_out(

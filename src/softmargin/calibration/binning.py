@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -53,6 +54,20 @@ class BinStatistics:
     accuracy: Tensor
     weight: Tensor | None = None
     squared_weight: Tensor | None = None
+
+    @classmethod
+    def of(cls, table: Tensor) -> Self:
+        """Return the statistics of M equal-width bins from their :func:`histogram`."""
+        counts, weight, squared_weight, confidence = table.sum(-1)
+        weighted = not torch.equal(counts, weight)
+        return cls(
+            edges=bin_edges(len(counts), table.device),
+            counts=counts.long(),
+            confidence=confidence / weight,
+            accuracy=table[1, :, 1] / weight,
+            weight=weight if weighted else None,
+            squared_weight=squared_weight if weighted else None,
+        )
 
     @property
     def mass(self) -> Tensor:
@@ -130,6 +145,23 @@ def _debiased(mass: Tensor, residual: Tensor, accuracy: Tensor, counts: Tensor) 
     return terms.where(counts >= 2, 0.0).sum(-1) / mass.sum(-1)
 
 
+class ClassBins(NamedTuple):
+    """Σ w, Σ w·p and Σ w·y in every bin of every class, each of shape (C, M)."""
+
+    mass: Tensor
+    probability: Tensor
+    occurred: Tensor
+
+    @property
+    def residual(self) -> Tensor:
+        """Return Σ w·(p - y)."""
+        return self.probability - self.occurred
+
+    def errors(self) -> Tensor:
+        """Return each class's own ECE."""
+        return expected_error(self.mass, self.residual)
+
+
 def equal_mass_residuals(mass: Tensor, residual: Tensor, bins: int) -> Tensor:
     """Return residual / n of bins of equal mass, from many small cells in order of confidence.
 
@@ -175,6 +207,27 @@ def bin_index(values: Tensor, edges: Tensor, closed: str) -> Tensor:
     return nearest.sub_(below.long()).clamp_(0, last)
 
 
+def histogram(
+    place: Tensor, cells: int, confidence: Tensor, correct: Tensor, weight: Tensor
+) -> Tensor:
+    """Return counts, Σ w, Σ w² and Σ w·confidence of each cell, of shape (4, cells, 2).
+
+    Wrong predictions (``correct`` is 0) and right ones (1) are added up apart. ``place`` is the
+    cell of each prediction, w its weight.
+    """
+    table = weight.new_zeros(4, 2 * cells)
+    place = place.mul(2).add_(correct.long())
+    columns = (torch.ones_like(weight), weight, weight.square(), weight * confidence)
+    for total, values in zip(table, columns, strict=True):
+        total.scatter_add_(0, place, values)
+    return table.view(4, cells, 2)
+
+
+def mass_and_residual(table: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mass and residual of every cell of a :func:`histogram`."""
+    return table[1].sum(-1), table[3].sum(-1) - table[1, :, 1]
+
+
 @document_arguments(CONFIDENCE_ARGUMENTS)
 def bin_statistics(
     confidence: Array,
@@ -198,22 +251,8 @@ def bin_statistics(
     """
     check_bins(bins, closed)
     batch = top_label_batch(confidence, correct, sample_weight)
-    edges = bin_edges(bins, batch.confidence.device)
-    index = bin_index(batch.confidence, edges, closed)
-
-    def total(values: Tensor) -> Tensor:
-        return values.new_zeros(bins).scatter_add_(0, index, values)
-
-    weight = batch.weight
-    mass = total(weight)
-    return BinStatistics(
-        edges=edges,
-        counts=torch.bincount(index, minlength=bins),
-        confidence=total(weight * batch.confidence) / mass,
-        accuracy=total(weight * batch.correct) / mass,
-        weight=None if sample_weight is None else mass,
-        squared_weight=None if sample_weight is None else total(weight.square()),
-    )
+    index = bin_index(batch.confidence, bin_edges(bins, batch.confidence.device), closed)
+    return BinStatistics.of(histogram(index, bins, *batch))
 
 
 @dataclass(frozen=True)

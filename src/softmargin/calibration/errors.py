@@ -18,7 +18,9 @@ from softmargin.calibration.binning import (
     CONFIDENCE_ARGUMENTS,
     bin_statistics,
     equal_mass_residuals,
+    histogram,
     kolmogorov_smirnov_error,
+    mass_and_residual,
 )
 
 # The smooth calibration error.
@@ -231,9 +233,7 @@ def _sorted_by_confidence(
     """Return mass and residual of every distinct confidence, in order."""
     batch = top_label_batch(confidence, correct, sample_weight)
     distinct, place = torch.unique(batch.confidence, return_inverse=True)
-    nothing = torch.zeros_like(distinct)
-    residual = batch.weight * (batch.confidence - batch.correct)
-    return nothing.scatter_add(0, place, batch.weight), nothing.scatter_add(0, place, residual)
+    return mass_and_residual(histogram(place, len(distinct), *batch))
 
 
 @document_arguments(CONFIDENCE_ARGUMENTS)

@@ -144,7 +144,7 @@ def mean_interval(
 
     Args:
         moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³.
-        totals: see :class:`softmargin.calibration.accumulator.Sums`.
+        totals: see :class:`softmargin.calibration._sums.Sums`.
         confidence_level: such as 0.95.
         limits: lower and upper bound of every x.
     """
@@ -198,13 +198,7 @@ def _unseen(mean: float, count: float, confidence_level: float, limits: Interval
 def difference_interval(
     confidence: tuple[float, Interval], accuracy: tuple[float, Interval], correlation: float
 ) -> Interval:
-    """Return the interval of mean confidence minus accuracy, from the intervals of both.
-
-    Args:
-        confidence: mean confidence and its interval.
-        accuracy: accuracy and its interval.
-        correlation: correlation of confidence and correctness.
-    """
+    """Return the interval of mean confidence minus accuracy, from those of both (MOVER)."""
     (c, (c_low, c_high)), (a, (a_low, a_high)) = confidence, accuracy
 
     def reach(of_c: float, of_a: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin.calibration._batch import Array, Batch, check_bins, check_whole, prediction_batch
 from softmargin.calibration._rows import Rows, check_declared_logits, measure
-from softmargin.calibration.accumulator import PREDICTION_ARGUMENTS, CalibrationMetrics, Sums
-from softmargin.calibration.binning import ConfidenceCells, expected_error
+from softmargin.calibration._sums import Sums
+from softmargin.calibration.accumulator import PREDICTION_ARGUMENTS, CalibrationMetrics
+from softmargin.calibration.binning import ConfidenceCells
 from softmargin.calibration.result import CalibrationResult
 from softmargin.functional._checks import check_flag
 
@@ -89,7 +90,7 @@ def top_label(predictions: Array, target: Array, *, from_logits: bool) -> TopLab
         >>> round(expected_calibration_error(confidence, correct), 4)
         0.2992
     """
-    blocks = _blocks(predictions, target, None, None, from_logits)
+    blocks = list(_measured(prediction_batch(predictions, target, None, None), from_logits))
     return TopLabel(
         torch.cat([rows.confidence for rows in blocks]),
         torch.cat([rows.rank == 0 for rows in blocks]),
@@ -137,8 +138,8 @@ def top_k_accuracy(
         1.0
     """
     check_whole("k", k, 1)
-    blocks = _blocks(predictions, target, sample_weight, ignore_index, None)
-    return _mean([(rows.rank < k).double() for rows in blocks], blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: (rows.rank < k).double(), batch, None)
 
 
 @document_arguments(PREDICTION_ARGUMENTS)
@@ -164,8 +165,8 @@ def negative_log_likelihood(
         >>> negative_log_likelihood(logits, torch.tensor([1]), from_logits=True)
         200.0
     """
-    blocks = _blocks(predictions, target, sample_weight, ignore_index, from_logits)
-    return _mean([rows.nll for rows in blocks], blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: rows.nll, batch, from_logits)
 
 
 @document_arguments(PREDICTION_ARGUMENTS)
@@ -188,8 +189,8 @@ def brier_score(
         >>> round(brier_score(p, torch.tensor([0]), from_logits=False), 4)
         0.125
     """
-    blocks = _blocks(predictions, target, sample_weight, ignore_index, from_logits)
-    return _mean([rows.brier for rows in blocks], blocks)
+    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
+    return _mean(lambda rows: rows.brier, batch, from_logits)
 
 
 @document_arguments(PREDICTION_ARGUMENTS, bins="number of bins.")
@@ -262,33 +263,22 @@ def classwise_calibration_error(
         >>> classwise_calibration_error(p, torch.tensor([0, 1]), from_logits=False, bins=2)
         0.25
     """
-    check_flag("from_logits", from_logits)
     check_bins(bins, closed)
     layout = ConfidenceCells(bins, closed)
     batch = prediction_batch(predictions, target, sample_weight, ignore_index)
     sums = Sums.zeros(layout, batch.num_classes, batch.target.device)
     for rows in _measured(batch, from_logits, threshold=layout.first_edge, with_scores=False):
         sums.count_classes(rows, layout)
-    mass, probability, occurred = sums.class_bins()
-    return float(expected_error(mass, probability - occurred).mean())
-
-
-def _blocks(
-    predictions: Array,
-    target: Array,
-    sample_weight: Array | None,
-    ignore_index: int | None,
-    from_logits: bool | None,
-) -> list[Rows]:
-    """Return all rows that count; ``from_logits`` is None if only their order matters."""
-    if from_logits is not None:
-        check_flag("from_logits", from_logits)
-    batch = prediction_batch(predictions, target, sample_weight, ignore_index)
-    return list(_measured(batch, from_logits))
+    return float(sums.class_bins().errors().mean())
 
 
 def _measured(batch: Batch, from_logits: bool | None, **options: Any) -> Iterator[Rows]:
-    """Yield the rows of a batch; raise if there are none, or if logits look like probabilities."""
+    """Yield all rows that count; ``from_logits`` is None if only their order matters.
+
+    Raise an error if there are none, or if logits look like probabilities.
+    """
+    if from_logits is not None:
+        check_flag("from_logits", from_logits)
     if not len(batch):
         raise ValueError("predictions must hold at least one row that counts, but there is none.")
     like_probabilities = 0
@@ -299,7 +289,10 @@ def _measured(batch: Batch, from_logits: bool | None, **options: Any) -> Iterato
         check_declared_logits(like_probabilities, len(batch))
 
 
-def _mean(values: list[Tensor], blocks: list[Rows]) -> float:
-    """Return the weighted mean."""
-    weight = torch.cat([rows.weight for rows in blocks])
-    return float(torch.cat(values) @ weight / weight.sum())
+def _mean(value: Callable[[Rows], Tensor], batch: Batch, from_logits: bool | None) -> float:
+    """Return the weighted mean of a number of every row."""
+    total = weight = 0.0
+    for rows in _measured(batch, from_logits):
+        total += float(value(rows) @ rows.weight)
+        weight += float(rows.weight.sum())
+    return total / weight

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from softmargin._text import printable
-from softmargin.calibration._batch import LARGEST_LOGIT, sum_tolerance
+from softmargin.calibration._batch import (
+    LARGEST_LOGIT,
+    all_like_probabilities,
+    find_wrong,
+    sum_tolerance,
+)
 from softmargin.calibration._files import (
     CHUNK,
     KNOWN,
@@ -30,51 +34,27 @@ from softmargin.calibration._files import (
     Npz,
     Progress,
     Reader,
-    Spool,
     quoted,
     sentence,
     stem_of,
 )
-from softmargin.calibration._rows import RANGE_TOLERANCE
 from softmargin.calibration._tables import Csv, Parquet
 
+# one class for each format
 READERS: dict[str, type[Reader]] = {".npz": Npz, ".npy": Npy, ".csv": Csv, ".parquet": Parquet}
 
 LABELS = ("labels", "label", "targets", "target", "y_true", "y", "class")
 MOST_NAMES = 8  # that an error lists
 
 
-@dataclass
+@dataclass(frozen=True)
 class Predictions:
-    """A matrix of predictions of shape (N, C) and N labels, and where they came from.
-
-    Use it in a ``with`` statement, at whose end temporary copies on disk are removed.
-    """
+    """A matrix of predictions of shape (N, C) and N labels, and where they came from."""
 
     values: NDArray[Any]
     labels: NDArray[np.int64]
     from_logits: bool
     source: str
-    _spools: list[Spool]
-
-    def __enter__(self) -> Self:
-        """Return the predictions."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the temporary copies."""
-        for spool in self._spools:
-            spool.close()
-
-    def spooled(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a function to the rows of a matrix; the result is a temporary copy on disk."""
-        spool = Spool()
-        self._spools.append(spool)
-        for part in torch.split(values, max(1, CHUNK // values.shape[1])):
-            spool.write(function(part).numpy())
-        dtype = function(values[:1]).numpy().dtype
-        rows, classes = values.shape
-        return torch.from_numpy(spool.mapped(dtype, (rows, classes)))
 
 
 def open_predictions(
@@ -105,7 +85,7 @@ def open_predictions(
     ending = path.suffix.lower()
     if ending not in READERS:
         raise ValueError(f"FILE must end in {', '.join(READERS)}, but got {shown}.")
-    if (ending == ".npy") != (labels_path is not None):
+    if READERS[ending].labels_apart != (labels_path is not None):
         got = "none" if labels_path is None else quoted(str(labels_path))
         raise ValueError(
             "LABELS must name the .npy file of labels, and only for a FILE that ends in .npy, "
@@ -114,39 +94,25 @@ def open_predictions(
     try:
         with READERS[ending](path, labels_path) as table:
             match = _choose(table.names, predictions, labels, from_logits, table.file)
-            values, numbers, spool = table.read(match.predictions, match.labels, progress)
-            try:
-                checked = _check_labels(numbers, values.shape[1], match, table)
-                _check_predictions(values, match, table)
-            except BaseException:
-                spool.close()
-                raise
+            values, numbers = table.read(match.predictions, match.labels, progress)
+            numbers = _check_labels(numbers, values.shape[1], match, table)
+            _check_predictions(values, match, table)
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"FILE {shown} cannot be read: {sentence(error)}.") from error
     kind = "logits" if match.from_logits else "probabilities"
     source = f"{printable(path.name)}: {kind} from {match.shown}, labels from {match.label_shown}"
-    return Predictions(values, checked, match.from_logits, source, [spool])
+    return Predictions(values, numbers, match.from_logits, source)
 
 
 @dataclass(frozen=True)
 class _Match:
-    """Which columns of a file hold what, and whether the predictions are logits.
+    """Which columns of a file hold what, and how errors show them."""
 
-    Attributes:
-        predictions: indices of the predictions among the file's names, in the order of the classes.
-        labels: index of the labels.
-        from_logits: whether the predictions are logits.
-        first_number: the number at the end of the first column's name, 0 if there is none.
-        said: what says whether they are logits, for errors.
-        shown: the names of the predictions as errors show them.
-        label_shown: the name of the labels as errors show it.
-    """
-
-    predictions: list[int]
+    predictions: list[int]  # indices among the file's names, in the order of the classes
     labels: int
     from_logits: bool
-    first_number: int
-    said: str
+    first_number: int  # at the end of the first column's name, 0 if there is none
+    said: str  # what says whether they are logits
     shown: str
     label_shown: str
 
@@ -259,11 +225,17 @@ def _check_labels(
     labels: NDArray[Any], classes: int, match: _Match, table: Reader
 ) -> NDArray[np.int64]:
     """Return the labels as int64; raise unless all are classes."""
-    name = f"labels {match.label_shown}"
-    if labels.dtype.kind == "f":
-        _refuse(labels != np.floor(labels), labels, table, f"{name} must be whole numbers")
-    outside = (labels < 0) | (labels >= classes)
-    _refuse(outside, labels, table, f"{name} must be classes from 0 to {classes - 1}")
+    rules = {
+        "whole numbers": labels != np.floor(labels) if labels.dtype.kind == "f" else np.False_,
+        f"classes from 0 to {classes - 1}": (labels < 0) | (labels >= classes),
+    }
+    for rule, wrong in rules.items():
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"labels {match.label_shown} must be {rule}, but {table.place(row)} holds "
+                f"{labels[row]:g}."
+            )
     if match.first_number == 1 and not (labels == 0).any():
         raise ValueError(
             f"the columns {match.shown} in {table.file} are numbered from 1, and no label is 0: "
@@ -272,61 +244,33 @@ def _check_labels(
     return labels.astype(np.int64, copy=False)
 
 
-def _refuse(wrong: NDArray[np.bool_], labels: NDArray[Any], table: Reader, rule: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(f"{rule}, but {table.place(row)} holds {labels[row]:g}.")
-
-
 def _check_predictions(values: NDArray[Any], match: _Match, table: Reader) -> None:
     """Raise unless all rows can be logits or probabilities, as declared."""
     name = f"{match.shown} in {table.file}"
-    tolerance = sum_tolerance(torch.from_numpy(values[:1].copy()).dtype)
-    like_probabilities = True
-    step = max(1, CHUNK // values.shape[1])
-    for start in range(0, len(values), step):
-        part = values[start : start + step]
-        if match.from_logits:
-            _check_logits(part, start, name, table)
-            if like_probabilities:
-                off = np.abs(part.sum(1, dtype=np.float64) - 1)
-                like_probabilities = bool((part.min() >= 0) & (off <= tolerance).all())
-        else:
-            _check_probabilities(part, start, name, table, tolerance)
-    if match.from_logits and like_probabilities:
-        raise ValueError(
-            f"{match.said} that {name} holds logits, but every row holds numbers of at least 0 "
-            "with a sum of 1, like probabilities: say --probabilities, or, if they are logits all "
-            "the same, add 1 to all of them."
-        )
-
-
-def _check_logits(part: NDArray[Any], start: int, name: str, table: Reader) -> None:
-    wrong = ~(np.abs(part) <= np.float64(LARGEST_LOGIT))  # NaN is wrong, too
-    if wrong.any():
-        row = int(np.argmax(wrong.any(1)))
-        value = part[row][wrong[row]][0]
+    tensor = torch.from_numpy(values)
+    tolerance = sum_tolerance(tensor.dtype)
+    parts = torch.split(tensor, max(1, CHUNK // values.shape[1]))
+    wrong = find_wrong(parts, tolerance, LARGEST_LOGIT if match.from_logits else None)
+    place = "" if wrong is None else table.place(wrong.row)
+    if wrong is None:
+        if match.from_logits and all(all_like_probabilities(each, tolerance) for each in parts):
+            raise ValueError(
+                f"{match.said} that {name} holds logits, but every row holds numbers of at least "
+                "0 with a sum of 1, like probabilities: say --probabilities, or, if they are "
+                "logits all the same, add 1 to all of them."
+            )
+    elif match.from_logits:
         raise ValueError(
             f"{name} must hold finite logits of size up to {LARGEST_LOGIT:g}, but "
-            f"{table.place(start + row)} holds {value:g}."
+            f"{place} holds {wrong.value:g}."
         )
-
-
-def _check_probabilities(
-    part: NDArray[Any], start: int, name: str, table: Reader, tolerance: float
-) -> None:
-    wrong = ~((part >= -RANGE_TOLERANCE) & (part <= 1 + RANGE_TOLERANCE))
-    if wrong.any():
-        row = int(np.argmax(wrong.any(1)))
+    elif not wrong.is_sum:
         raise ValueError(
-            f"{name} must hold probabilities from 0 to 1, but {table.place(start + row)} holds "
-            f"{part[row][wrong[row]][0]:g}; if they are logits, say --logits."
+            f"{name} must hold probabilities from 0 to 1, but {place} holds "
+            f"{wrong.value:g}; if they are logits, say --logits."
         )
-    sums = part.sum(1, dtype=np.float64)
-    row = int(np.argmax(np.abs(sums - 1)))
-    off = abs(float(sums[row]) - 1)
-    if off > tolerance:
+    else:
         raise ValueError(
             f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
-            f"but that of {table.place(start + row)} is {sums[row]:.6g}, off by {off:.2g}."
+            f"but that of {place} is {wrong.value:.6g}, off by {abs(wrong.value - 1):.2g}."
         )

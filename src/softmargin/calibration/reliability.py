@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class _FilledBins(NamedTuple):
     accuracy: Floats
     confidence: Floats
 
+    def draw(self, axes: Axes, heights: Floats, **look: Any) -> None:
+        """Draw one bar per bin."""
+        axes.bar(self.left, heights, self.width, align="edge", **look)
+
 
 @document_arguments(ARGUMENTS)
 def reliability_diagram(
@@ -69,8 +73,7 @@ def reliability_diagram(
     error = statistics.expected_calibration_error()
     axes.set_title(f"ECE {100 * error:.1f} %", loc="right")
     for each in (axes, histogram_axes):
-        each.set_xlim(0, 1)
-        each.set_xticks(np.linspace(0, 1, 6))
+        each.set(xlim=(0, 1), xticks=np.linspace(0, 1, 6))
     axes.tick_params(labelbottom=False)
 
 
@@ -135,7 +138,7 @@ def confidence_diagram(axes: Axes, statistics: BinStatistics, *, color: str = "C
     bins = _filled(statistics)
     mass = statistics.mass.cpu().numpy()
     mass = mass[mass > 0] / mass.sum()
-    axes.bar(bins.left, mass, bins.width, align="edge", color=color, alpha=0.5, linewidth=0)
+    bins.draw(axes, mass, color=color, alpha=0.5, linewidth=0)
     for name, values, line in (
         ("mean confidence", bins.confidence, "-"),
         ("accuracy", bins.accuracy, (0, (4, 3))),
@@ -143,11 +146,8 @@ def confidence_diagram(axes: Axes, statistics: BinStatistics, *, color: str = "C
         mean = float(mass @ values)
         label = f"{name} {100 * mean:.1f} %"
         axes.axvline(mean, 0, 0.75, color=ink, linestyle=line, linewidth=1.3, label=label)
-    axes.set_xlim(0, 1)
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.set_ylim(0, mass.max() / 0.72)  # room for the legend
-    axes.set_xlabel("confidence")
-    axes.set_ylabel("share of predictions")
+    axes.set(xlim=(0, 1), xticks=np.linspace(0, 1, 6), xlabel="confidence")
+    axes.set(ylim=(0, mass.max() / 0.72), ylabel="share of predictions")  # room for the legend
     axes.grid(visible=False, axis="x")
     axes.legend(loc="upper left")
 
@@ -181,22 +181,11 @@ def _draw_accuracy(axes: Axes, bins: _FilledBins, color: str, confidence_level: 
 
     ink = mpl.rcParams["text.color"]
     axes.plot([0, 1], [0, 1], color=ink, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    axes.bar(
-        bins.left,
-        bins.accuracy,
-        bins.width,
-        align="edge",
-        color=color,
-        alpha=0.5,
-        linewidth=0,
-        zorder=2,
-    )
-    axes.bar(
-        bins.left,
+    bins.draw(axes, bins.accuracy, color=color, alpha=0.5, linewidth=0, zorder=2)
+    bins.draw(
+        axes,
         np.abs(bins.confidence - bins.accuracy),
-        bins.width,
-        np.minimum(bins.confidence, bins.accuracy),
-        align="edge",
+        bottom=np.minimum(bins.confidence, bins.accuracy),
         facecolor="none",
         edgecolor=ink,
         hatch="/////",
@@ -206,14 +195,12 @@ def _draw_accuracy(axes: Axes, bins: _FilledBins, color: str, confidence_level: 
     z = normal_quantile(confidence_level)
     low, high = wilson_interval(bins.accuracy.clip(0, 1), bins.effective, z)
     axes.vlines(bins.left + bins.width / 2, low, high, color=ink, linewidth=1.5, zorder=4)
-    axes.set_ylim(0, 1)
-    axes.set_yticks(np.linspace(0, 1, 6))
-    axes.set_ylabel("accuracy")
+    axes.set(ylim=(0, 1), yticks=np.linspace(0, 1, 6), ylabel="accuracy")
     axes.grid(visible=False, axis="x")
 
 
 def _draw_counts(axes: Axes, bins: _FilledBins, color: str) -> None:
-    axes.bar(bins.left, bins.counts, bins.width, align="edge", color=color, alpha=0.5, linewidth=0)
+    bins.draw(axes, bins.counts, color=color, alpha=0.5, linewidth=0)
     for start, step, count in zip(bins.left, bins.width, bins.counts, strict=True):
         axes.annotate(
             _short(count),
@@ -223,11 +210,8 @@ def _draw_counts(axes: Axes, bins: _FilledBins, color: str) -> None:
             ha="center",
             fontsize="x-small",
         )
-    axes.set_ylim(0, 1.35 * bins.counts.max())
-    axes.set_yticks([])
+    axes.set(ylim=(0, 1.35 * bins.counts.max()), yticks=[], ylabel="count", xlabel="confidence")
     axes.grid(visible=False)
-    axes.set_xlabel("confidence")
-    axes.set_ylabel("count")
 
 
 def _short(count: float) -> str:

@@ -111,24 +111,24 @@ def _bins(series: Series, chart: str) -> dict[str, Any]:
             f"low and high of {series.name!r} in chart {chart!r} must be empty: "
             "Wilson's interval is drawn, which follows from size."
         )
-    count = len(series.size)
-    filled = [
-        (i, x, y, size)
-        for i, (x, y, size) in enumerate(zip(series.x, series.y, series.size, strict=True))
-        if size and x is not None and y is not None
-    ]
+    bins = zip(series.x, series.y, series.size, strict=True)
+    filled = [(i, *each) for i, each in enumerate(bins) if None not in each and each[-1]]
+    place, confidence, accuracy, samples = np.array(filled, float).reshape(-1, 4).T
+    low, high = wilson_interval(accuracy.clip(0.0, 1.0), samples)
+    columns = {
+        "from": place / len(series.size),
+        "to": (place + 1) / len(series.size),
+        "middle": (place + 0.5) / len(series.size),
+        "confidence": confidence,
+        "accuracy": accuracy,
+        "low": low,
+        "high": high,
+        "samples": samples,
+    }
     row: dict[str, Any] = {"series": series.name}
-    names = ("from", "to", "middle", "confidence", "accuracy", "low", "high", "samples")
-    row |= {name: [] for name in names}
-    for i, x, y, size in filled:
-        low, high = wilson_interval(np.clip([y], 0.0, 1.0), np.array([size]))
-        bin_of = i / count, (i + 1) / count, (i + 0.5) / count
-        values = (*bin_of, x, y, float(low[0]), float(high[0]), size)
-        for name, value in zip(names, values, strict=True):
-            row[name].append(float(f"{value:.5g}"))
-    total = sum(size for *_, size in filled)
-    error = sum(size * abs(x - y) for _, x, y, size in filled) / total if total else math.nan
-    return row | {"ece": "" if math.isnan(error) else f"ECE {100 * error:.1f} %"}
+    row |= {name: [float(f"{x:.5g}") for x in values] for name, values in columns.items()}
+    gaps = samples @ np.abs(confidence - accuracy)
+    return row | {"ece": f"ECE {100 * gaps / samples.sum():.1f} %" if filled else ""}
 
 
 def _titles(chart: Chart) -> dict[str, str]:

@@ -54,33 +54,25 @@ class Pen:
     def __init__(self, chart: Chart, looks: Sequence[Look], paint: Paint, symbol: str | None):
         """Make them; ``symbol`` is the legend's: "" for those of the points, None for no legend."""
         self.paint = paint
-        self.names = [each.name for each in chart.series]
         self.shown = alt.selection_point(
             name="shown", fields=["series"], bind="legend", toggle="true"
         )
-        self.legend: Any = None
+        legend: Any = None
         if symbol is not None:
-            self.legend = alt.Legend(symbolType=symbol) if symbol else alt.Legend()
-        tones = [paint(look.tone) for look in looks]
-        shapes = [
-            "stroke" if each.dashed else look.shape
-            for each, look in zip(chart.series, looks, strict=True)
-        ]
-        self.color = alt.Color("series:N", title=None, scale=self._scale(tones), legend=self.legend)
-        self.shape = alt.Shape(
-            "series:N", title=None, scale=self._scale(shapes), legend=self.legend
-        )
-        # where shapes tell series apart, only a reference is dashed
-        dashes = [
-            list(look.dashes if each.dashed or symbol else SOLID[0])
-            for each, look in zip(chart.series, looks, strict=True)
-        ]
-        self.dashes = alt.StrokeDash(
-            "series:N", title=None, scale=self._scale(dashes), legend=self.legend
-        )
+            legend = alt.Legend(symbolType=symbol) if symbol else alt.Legend()
+        names = [each.name for each in chart.series]
 
-    def _scale(self, values: list[Any]) -> alt.Scale:
-        return alt.Scale(domain=self.names, range=values)
+        def channel(kind: Any, values: list[Any]) -> Any:
+            scale = alt.Scale(domain=names, range=values)
+            return kind("series:N", title=None, scale=scale, legend=legend)
+
+        pairs = list(zip(chart.series, looks, strict=True))
+        shapes = ["stroke" if each.dashed else look.shape for each, look in pairs]
+        # where shapes tell series apart, only a reference is dashed
+        dashes = [list(look.dashes if each.dashed or symbol else SOLID[0]) for each, look in pairs]
+        self.color = channel(alt.Color, [paint(look.tone) for look in looks])
+        self.shape = channel(alt.Shape, shapes)
+        self.dashes = channel(alt.StrokeDash, dashes)
 
     def opacity(self, value: float) -> Any:
         """Return an opacity for what the legend has chosen; the rest fades."""
@@ -337,13 +329,12 @@ def _whiskers(base: alt.Chart, chart: Chart, pen: Pen) -> alt.Chart:
 
 def _tips(chart: Chart) -> list[alt.Tooltip]:
     """Return what is read at a mark: its series, and its values under their headings."""
-    named = alt.Tooltip("series:N", title="series")
-    return [named] + [
-        alt.Tooltip(f"{field}:N", title=title)
-        if field == "place"
-        else alt.Tooltip(f"{field}:Q", title=title, format=NUMBER)
-        for field, title in _headings(chart).items()
-    ]
+    tips = [alt.Tooltip("series:N", title="series")]
+    for field, title in _headings(chart).items():
+        named = field == "place"
+        tip = alt.Tooltip(f"{field}:{'N' if named else 'Q'}", title=title)
+        tips.append(tip if named else tip.format(NUMBER))
+    return tips
 
 
 def _headings(chart: Chart) -> dict[str, str]:

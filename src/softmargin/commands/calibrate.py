@@ -99,26 +99,22 @@ def run(options: argparse.Namespace) -> None:
             show(done, total, what)
 
         try:
-            with open_predictions(
+            predictions = open_predictions(
                 options.file,
                 options.labels_file,
                 predictions=options.predictions,
                 labels=options.labels,
                 from_logits=options.logits or (False if options.probabilities else None),
                 progress=lambda done, total: tell("reading", done, total),
-            ) as predictions:
-                samples, classes = predictions.values.shape
-                found = measure(predictions, options, methods, tell)
+            )
+            found = measure(predictions, options, methods, tell)
         except (ValueError, IndexError, TypeError, NotImplementedError) as error:
             raise UsageError(one_line(str(error))) from None
-    data = report.as_dict(found, predictions.source, samples, classes)
-    facts = [("Predictions", predictions.source), ("Size", f"{samples} × {classes}")]
-    page = report.calibration_page(found, facts, _command(options), data)
-    write(options, found, page, methods)
+    write(options, found, report.calibration_page(found, _command(options)), methods)
     if options.json:
-        print(json.dumps(data))
+        print(json.dumps(report.as_dict(found)))
     else:
-        print_result(found, predictions.source, samples, classes)
+        print_result(found)
         print(f"\nReport: {printable(str(options.out / 'index.html'), None)}")
         if options.save is not None:
             print(f"Calibrator: {printable(str(options.save), None)}")
@@ -203,14 +199,15 @@ def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]
             found.calibrators[methods[0]].save(options.save)
 
 
-def print_result(found: Any, source: str, samples: int, classes: int) -> None:
+def print_result(found: Any) -> None:
     """Print the metrics with their intervals, and a summary."""
     from rich.console import Console
 
     from softmargin.report import calibration as report
 
     console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{source}; {samples} predictions, {classes} classes.\n", markup=False)
+    size = f"{found.given.samples} predictions, {found.num_classes} classes"
+    console.print(f"{found.source}; {size}.\n", markup=False)
     headings = ["", *(report.TITLES[name] for name in report.results(found))]
     print_table([headings, *report.rows(found)], right=headings[1:])
     console.print(f"\n{report.verdict(found.given)}", markup=False)

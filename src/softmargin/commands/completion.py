@@ -59,7 +59,7 @@ def _names(command: str, argument: str) -> list[str] | None:
     """Return what may stand for an argument, where that is a list of names."""
     from softmargin import catalogue, models
     from softmargin.data import registry as data
-    from softmargin.papers.core import experiments
+    from softmargin.papers.ids import ids
 
     losses, heads = ([entry.name for entry in x] for x in (catalogue.LOSSES, catalogue.HEADS))
     lists = {
@@ -69,7 +69,7 @@ def _names(command: str, argument: str) -> list[str] | None:
         ("train", "head"): heads,
         ("losses", "name"): [*losses, *heads],
         ("data", "names"): [*data.names(), *data.groups()],
-        ("reproduce", "ids"): [*experiments(), "all"],
+        ("reproduce", "ids"): [*ids(), "all"],
     }
     return lists.get((command, argument))
 

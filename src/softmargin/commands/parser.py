@@ -61,17 +61,14 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     # argparse takes "-1,5" for an option; after a space it is a value, and can be refused as one
     options, rest = parser.parse_known_args([f" {x}" if NEGATIVE.match(x) else x for x in words])
     if rest:
-        asked = " ".join(("softmargin", *filter(None, (options.command, _action(options)))))
+        action = getattr(options, "action", None)
+        asked = " ".join(("softmargin", *filter(None, (options.command, action))))
         unknown = ", ".join(quoted(word) for word in rest[:3])
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
         parser.error(f"cannot make sense of {unknown}{more}; {asked} --help lists what it takes.")
     if options.command is None:
         parser.print_help()
     return options
-
-
-def _action(options: argparse.Namespace) -> str | None:
-    return getattr(options, "action", None)
 
 
 def build_parser() -> Parser:

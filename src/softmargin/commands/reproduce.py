@@ -7,7 +7,6 @@ import errno
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +26,10 @@ from softmargin.commands.common import (
 )
 
 if TYPE_CHECKING:
-    from softmargin._progress import Progress
     from softmargin.papers.core import Cell, Experiment, Scope
     from softmargin.papers.outcome import Outcome
     from softmargin.papers.plan import CellPlan
     from softmargin.papers.run import Tally
-    from softmargin.papers.verify import Checked
 
 DESCRIPTION = """\
 Reproduce tables and figures of the papers. Every id has three scales: smoke (seconds, only
@@ -62,7 +59,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("verify", "ids", "such as gd-tab1 (default: all)", metavar="ID", nargs="*")
     add("plan run", "--seeds", "how many seeds, instead of the usual", type=count, metavar="N")
     only = 'only cells with these values, such as "beta=0.1,model=resnet18"'
-    add("plan run status", "--only", only, metavar="KEY=VALUE,...")
+    add("plan run status", "--only", only, type=only_pairs, metavar="KEY=VALUE,...")
     jobs = (
         "cells at a time, each in its own process (default: one per core where it takes minutes; "
         "on Ray, as many as the cluster takes)"
@@ -88,15 +85,41 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("pages", "--claims", claims, type=file, metavar="FILE")
 
 
+def only_pairs(text: str) -> dict[str, list[str]]:
+    """Read pairs of key and value; a key that comes twice may have either value.
+
+    Example:
+        >>> only_pairs("beta=0.1, model=resnet18, beta=1")
+        {'beta': ['0.1', '1'], 'model': ['resnet18']}
+    """
+    wanted: dict[str, list[str]] = {}
+    for part in text.split(","):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if not (key and value):
+            raise argparse.ArgumentTypeError(
+                f'must be pairs such as "beta=0.1,model=resnet18", but got {quoted(text)}.'
+            )
+        wanted.setdefault(key, []).append(value)
+    return wanted
+
+
 def run(options: argparse.Namespace) -> int | None:
-    """Run one action."""
-    _check_arguments(options)
+    """Run one action; what is typed wrong is answered before anything slow is imported."""
+    if options.action in ("plan", "run"):
+        from softmargin.papers.ids import check_id
+
+        with _told_in_a_sentence():
+            for name in options.ids:
+                check_id(name)
+    elif options.action in ("report", "verify", "pages"):
+        _check_results(options)
     require_lab()
     if options.action in ("run", "status") and options.out is None:
         from softmargin.papers.core import usual_folder
 
         options.out = usual_folder(options.scale)
-    return ACTIONS[options.action][1](options)
+    with _told_in_a_sentence():
+        return ACTIONS[options.action][1](options)
 
 
 @contextmanager
@@ -110,25 +133,26 @@ def _told_in_a_sentence() -> Iterator[None]:
         raise UsageError(str(error)) from None
 
 
-def _check_arguments(options: argparse.Namespace) -> None:
-    """Refuse what can be known to be wrong before PyTorch is imported, which takes a while."""
-    if options.action in ("report", "verify"):
-        if not any(options.out.glob("*/numbers.json")):
+def _check_results(options: argparse.Namespace) -> None:
+    """Refuse a folder without results, or without those of the ids, and a file without a folder."""
+    there = sorted(path.parent.name for path in options.out.glob("*/numbers.json"))
+    if not there:
+        raise UsageError(
+            "argument --out: must be a folder with results, as softmargin reproduce run writes "
+            f"them, but {quoted(str(options.out))} has none."
+        )
+    for name in getattr(options, "ids", ()):
+        if name not in there:
             raise UsageError(
-                "argument --out: must be a folder with results, as softmargin reproduce run "
-                f"writes them, but {quoted(str(options.out))} has none."
+                f"argument ID: must be one that {quoted(str(options.out))} has results of, such as "
+                f"{', '.join(there[:8])}, but got {quoted(name)}."
             )
-        return
-    from softmargin.papers.core import find_all
-    from softmargin.papers.plan import parse_only
-
-    try:
-        if options.action in ("plan", "run"):
-            find_all(options.ids)
-        if getattr(options, "only", None) is not None:
-            parse_only(options.only)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    claims = getattr(options, "claims", None)
+    if claims is not None and (claims.is_dir() or not claims.parent.is_dir()):
+        raise UsageError(
+            "argument --claims: must be a file in a folder that exists, but got "
+            f"{quoted(str(claims))}."
+        )
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -146,26 +170,24 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _chosen(
-    wanted: Sequence[Experiment], options: argparse.Namespace
-) -> tuple[dict[str, Scope], dict[str, list[Cell]]]:
-    """Return scopes and cells of experiments by id, as the options say."""
-    from softmargin.papers.plan import chosen_cells, parse_only, scopes_of
+    options: argparse.Namespace, ids: Sequence[str]
+) -> tuple[list[tuple[Experiment, Scope]], dict[str, list[Cell]]]:
+    """Return experiments with their scopes, and by id their cells, as the options say."""
+    from softmargin.papers.core import find_all
+    from softmargin.papers.plan import chosen_cells, with_scope
 
-    scopes = scopes_of(wanted, options.scale, getattr(options, "seeds", None))
-    only = None if options.only is None else parse_only(options.only)
-    return scopes, chosen_cells(wanted, scopes, only)
+    wanted = with_scope(find_all(ids), options.scale, getattr(options, "seeds", None))
+    return wanted, chosen_cells(wanted, options.only)
 
 
 def _status(options: argparse.Namespace) -> None:
-    from softmargin.papers.core import experiments
     from softmargin.papers.run import check_folder
     from softmargin.papers.store import CellStore
 
     store = CellStore(options.out)
     rows = [("id", "cells", "finished", "failed", "work done")]
-    with _told_in_a_sentence():
-        _, chosen = _chosen(list(experiments().values()), options)
-        check_folder(options.out, [cell for own in chosen.values() for cell in own])
+    _, chosen = _chosen(options, ["all"])
+    check_folder(options.out, [cell for own in chosen.values() for cell in own])
     for name, cells in chosen.items():
         if not cells:
             continue
@@ -179,20 +201,17 @@ def _status(options: argparse.Namespace) -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     """Print the cells of ids: what each trains, how many steps, how long."""
-    from softmargin.papers.core import find_all
     from softmargin.papers.plan import planned, tried_out
 
     plan = tried_out if options.scale == "paper" and not options.no_dry_run else planned
     everything: dict[str, CellPlan] = {}
-    with _told_in_a_sentence():
-        wanted = find_all(options.ids)
-        _, chosen = _chosen(wanted, options)
-        for name, cells in chosen.items():
-            if cells:
-                plans = {cell.key: plan(cell) for cell in cells}
-                _print_plans(f"{name} at {options.scale} scale", list(plans.values()))
-                everything |= plans
-    if len(wanted) > 1:
+    _, chosen = _chosen(options, options.ids)
+    for name, cells in chosen.items():
+        if cells:
+            plans = {cell.key: plan(cell) for cell in cells}
+            _print_plans(f"{name} at {options.scale} scale", list(plans.values()))
+            everything |= plans
+    if len(chosen) > 1:
         print(f"\nin all {_size(list(everything.values()))}; cells that ids share are run once")
 
 
@@ -201,8 +220,8 @@ def _print_plans(title: str, plans: Sequence[CellPlan]) -> None:
     rows = [["  cell", "trains", "parameters", "steps", "about"]]
     for each in plans:
         parameters = "-" if each.parameters is None else f"{each.parameters:,}"
-        time = f"{duration(each.seconds)}{' of a GPU' if each.gpu else ''}"
-        rows.append([f"  {each.label}", each.what, parameters, f"{each.steps:,}", time])
+        time = f"{duration(each.cell.seconds)}{' of a GPU' if each.gpu else ''}"
+        rows.append([f"  {each.cell.label}", each.what, parameters, f"{each.steps:,}", time])
     if all(each.parameters is None for each in plans):
         rows = [[*row[:2], *row[3:]] for row in rows]
     print_table(rows)
@@ -210,80 +229,45 @@ def _print_plans(title: str, plans: Sequence[CellPlan]) -> None:
 
 def _size(plans: Sequence[CellPlan]) -> str:
     """Return how many cells and steps there are, and how long they take, in words."""
-    on_gpu = [each for each in plans if each.gpu]
-    others = [each for each in plans if not each.gpu]
+    on_gpu = [each.cell.seconds for each in plans if each.gpu]
+    others = [each.cell.seconds for each in plans if not each.gpu]
     parts = [f"{len(plans):,} cell{'s' if len(plans) > 1 else ''}"]
     parts.append(f"{sum(each.steps * each.models for each in plans):,} steps of single networks")
     if others:
-        parts.append(f"about {duration(sum(each.seconds for each in others))} on two cores")
+        parts.append(f"about {duration(sum(others))} on two cores")
     if on_gpu:
-        parts.append(f"about {sum(each.seconds for each in on_gpu) / 3600:,.1f} GPU hours")
+        parts.append(f"about {sum(on_gpu) / 3600:,.1f} GPU hours")
     return ", ".join(parts)
 
 
 def _run(options: argparse.Namespace) -> None:
-    from softmargin._files import DamagedFileError
-    from softmargin.papers.core import find_all
-    from softmargin.papers.plan import check_data
-    from softmargin.papers.run import check_folder, check_replaced, conclude
-    from softmargin.papers.store import CELLS
+    from softmargin.papers.plan import check_data, check_means
+    from softmargin.papers.run import check_folder, check_replaced, conclude, run_cells
+    from softmargin.papers.store import CELLS, CellStore
 
-    with _told_in_a_sentence():
-        wanted = find_all(options.ids)
-        scopes, chosen = _chosen(wanted, options)
-        cells = [cell for own in chosen.values() for cell in own]
-        check_folder(options.out, cells)
-        if not options.replace_larger:
-            check_replaced(options.out, scopes)
-        if options.ray in (None, "local"):  # elsewhere data and GPUs are the cluster's
-            _check_needs(options, cells)
-            check_data(cells, options.scale)
+    wanted, chosen = _chosen(options, options.ids)
+    cells, store = [cell for own in chosen.values() for cell in own], CellStore(options.out)
+    check_folder(options.out, cells)
+    if not options.replace_larger:
+        check_replaced(options.out, wanted)
+    if options.ray in (None, "local"):  # elsewhere data and GPUs are the cluster's
+        to_do = {cell.key: cell for cell in cells if not store.is_finished(cell)}
+        if options.scale == "paper" and not options.yes and to_do:
+            check_means(list(to_do.values()))
+        check_data(cells, options.scale)
     check_out(options.out)
-    if (cells_folder := options.out / CELLS).exists() and not cells_folder.is_dir():
-        with writing_to(options.out):
+    with writing_to(options.out), _told_in_a_sentence():
+        if (options.out / CELLS).exists() and not (options.out / CELLS).is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{CELLS} in it is a file")
-    with writing_to(options.out):
-        try:
-            tally = _run_cells(options, cells)
-            missing = conclude(wanted, scopes, options.out, _tell)
-        except DamagedFileError as error:
-            raise UsageError(str(error)) from None
+        with progress() as show:
+            if options.ray is None:
+                tally = run_cells(cells, store, options.jobs, show)
+            else:
+                from softmargin.papers.ray import run_on_ray
+
+                tally = run_on_ray(cells, store, options.ray, options.jobs, show)
+        missing = conclude(wanted, options.out, _tell)
     _summarise(tally, missing)
-
-
-def _run_cells(options: argparse.Namespace, cells: Sequence[Cell]) -> Tally:
-    """Run cells here or on a cluster, and show how far they are."""
-    from softmargin.papers.run import run_cells, usual_jobs
-    from softmargin.papers.store import CellStore
-
-    store = CellStore(options.out)
-    with progress() as show:
-        report = partial(_show_tally, show)
-        if options.ray is None:
-            return run_cells(cells, store, options.jobs or usual_jobs(cells, store), report)
-        from softmargin.papers.ray import run_on_ray
-
-        with _told_in_a_sentence():
-            return run_on_ray(cells, store, options.ray, options.jobs, report)
-
-
-def _show_tally(show: Progress, tally: Tally) -> None:
-    """Say how far a number of cells is."""
-    active = ", ".join(tally.active[:2]) or "working"
-    show(tally.done, tally.total, active, tally.remaining)
-
-
-def _check_needs(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
-    """Say what paper scale would take where a GPU or data are missing, unless that is wanted."""
-    from softmargin.papers.plan import would_take
-    from softmargin.papers.store import CellStore
-
-    if options.scale != "paper" or options.yes:
-        return
-    store = CellStore(options.out)
-    to_do = {cell.key: cell for cell in cells if not store.is_finished(cell)}
-    if to_do and (sentence := would_take(list(to_do.values()))):
-        raise UsageError(sentence)
 
 
 def _summarise(tally: Tally, missing: Mapping[str, tuple[int, int]]) -> None:
@@ -301,37 +285,29 @@ def _summarise(tally: Tally, missing: Mapping[str, tuple[int, int]]) -> None:
         )
 
 
-def _tell(experiment: Experiment, outcome: Outcome, where: Path) -> None:
+def _tell(name: str, outcome: Outcome, where: Path) -> None:
     verdict = outcome.verdict
-    print(f"{experiment.id}: {verdict.word}. {verdict.sentence}\n  {where / 'README.md'}")
+    print(f"{name}: {verdict.word}. {verdict.sentence}\n  {where / 'README.md'}")
 
 
 def _report(options: argparse.Namespace) -> None:
     """Write the report over a results folder into that folder."""
-    from softmargin.papers.report import write_results_page
+    from softmargin._files import write_file
+    from softmargin.papers.report import results_page
 
     path = options.out / REPORT
-    with _told_in_a_sentence(), writing_to(options.out):
-        write_results_page(options.out, path)
+    with writing_to(options.out):
+        write_file(path, results_page(options.out))
     print(f"{path} ({path.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 
 def _pages(options: argparse.Namespace) -> None:
     """Write the pages of results again, from their numbers."""
-    from softmargin.papers.core import experiments
-    from softmargin.papers.verify import results_in
     from softmargin.papers.write import write_pages
 
-    claims = options.claims
-    if claims is not None and (claims.is_dir() or not claims.parent.is_dir()):
-        raise UsageError(
-            "argument --claims: must be a file in a folder that exists, but got "
-            f"{quoted(str(claims))}."
-        )
-    with _told_in_a_sentence(), writing_to(options.out):
-        found = results_in(options.out)
-        write_pages(options.out, experiments(), claims)
-    print(f"{options.out / 'README.md'} and the pages of {len(found)} results")
+    with writing_to(options.out):
+        found = write_pages(options.out, options.claims)
+    print(f"{options.out / 'README.md'} and the pages of {found} results")
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -340,25 +316,17 @@ def _verify(options: argparse.Namespace) -> int:
     from softmargin.papers.write import PAGE
 
     results = problems = 0
-    with _told_in_a_sentence():
-        for checked in verify(options.out, options.ids):
-            results += checked.id != PAGE
-            problems += len(checked.problems)
-            for problem in checked.problems:
-                print(f"{checked.id}: {problem}")
-            if not checked.problems and checked.id != PAGE:
-                print(f"{checked.id}: {_how(checked)}")
+    for checked in verify(options.out, options.ids):
+        problems += len(checked.problems)
+        for problem in checked.problems:
+            print(f"{checked.id}: {problem}")
+        if checked.id != PAGE:
+            results += 1
+            if not checked.problems:
+                print(f"{checked.id}: {checked.how}")
     if not problems and results > 1:
         print(f"all {results} results agree")
     return DIFFERS if problems else 0
-
-
-def _how(checked: Checked) -> str:
-    if not checked.cells:
-        return "numbers and page agree; its cells are not here"
-    cells = f"{checked.cells} cell{'s' if checked.cells > 1 else ''}"
-    scores = f", {checked.scores} scores from stored logits" if checked.scores else ""
-    return f"the same again from {cells}{scores}"
 
 
 ACTIONS: dict[str, tuple[str, Callable[[argparse.Namespace], int | None]]] = {

@@ -36,48 +36,32 @@ Start it with torchrun to train on several processes or machines; --batch is the
 all of them."""
 EVALUATE = """\
 Score a finished run again from its stored logits. The numbers are those that training gave."""
-# option: (kind, help); what is not given comes from --config, or has its default
-GROUPS: dict[str, dict[str, tuple[Callable[[str], Any], str]]] = {
-    "data": {
-        "data": (str, "data set, such as mnist, cifar10, digits, uci/iris"),
-        "fraction": (float, "share of the training set to keep"),
-        "pollute": (float, "share of training labels to move to another class"),
-    },
-    "model": {
-        "model": (str, "network, such as fcnn, small_resnet, resnet18"),
-        "head": (
-            str,
-            "head, such as linear, arcface (see softmargin losses), or package.module:Class",
-        ),
-        "scale": (float, "scale of the head"),
-        "margin": (float, "margin of the head"),
-    },
-    "loss": {
-        "loss": (
-            str,
-            "loss, such as gradient_decay (see softmargin losses), or package.module:Class",
-        ),
-        "beta": (float, "gradient decay factor of the loss"),
-        "tau": (float, "temperature of the loss"),
-        "lam": (float, "weight of the regulariser of the loss"),
-        "gamma": (float, "exponent of the focal loss"),
-        "label_smoothing": (float, "share of the label spread over all classes"),
-        "center": (float, "weight of a center loss to add"),
-    },
-    "optimisation": {
-        "epochs": (count, "passes over the training set"),
-        "batch": (count, "samples per step"),
-        "lr": (float, "learning rate"),
-        "lr_schedule": (str, "constant, step:50%%,75%%, log_linear:1e-4 or one_cycle"),
-        "optimizer": (str, "sgd, adam or adamw"),
-        "momentum": (float, "momentum of sgd"),
-        "weight_decay": (float, "weight decay"),
-        "clip": (float, "largest norm of the gradient"),
-        "precision": (str, "32, 64, bf16 or 16"),
-    },
+GROUPS = {
+    "data": ("data", "fraction", "pollute", "augment"),
+    "model": ("model", "head", "scale", "margin"),
+    "loss": ("loss", "beta", "tau", "lam", "gamma", "label_smoothing", "center", "schedule"),
+    "optimisation": (
+        "epochs",
+        "batch",
+        "lr",
+        "lr_schedule",
+        "optimizer",
+        "momentum",
+        "weight_decay",
+        "clip",
+        "precision",
+    ),
+    "run": ("seed", "record"),
 }
-HEAD_OPTIONS = ("scale", "margin")
-LOSS_OPTIONS = ("beta", "tau", "lam", "gamma", "label_smoothing")
+HEAD_OPTIONS = {"scale": "scale of the head", "margin": "margin of the head"}
+LOSS_OPTIONS = {
+    "beta": "gradient decay factor of the loss",
+    "tau": "temperature of the loss",
+    "lam": "weight of the regulariser of the loss",
+    "gamma": "exponent of the focal loss",
+    "label_smoothing": "share of the label spread over all classes",
+}
+READERS: dict[str, Callable[[str], Any]] = {"int": count, "float": float, "float | None": float}
 EVERY = 0.2  # seconds between looks at the loss, which may have to come from a device
 LARGEST_CONFIG = 1 << 16  # bytes
 DEEPEST_CONFIG = 10  # lists and mappings within each other
@@ -88,37 +72,32 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``softmargin train``."""
     parser.add_argument("--out", type=folder, required=True, metavar="DIR", help="the run's folder")
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with options")
-    for title, options in GROUPS.items():
+    for title, names in GROUPS.items():
         group = parser.add_argument_group(title)
-        for name, (kind, text) in options.items():
-            group.add_argument(
-                f"--{name.replace('_', '-')}", type=kind, metavar="X", help=text, default=None
-            )
-        if title == "data":
-            group.add_argument(
-                "--augment",
-                action="store_true",
-                default=None,
-                help="crop, and mirror what may be mirrored",
-            )
-        if title == "loss":
-            group.add_argument(
-                "--schedule",
-                action="append",
-                metavar="SPEC",
-                help="a setting that moves, such as beta=linear:0.1:1:30%% or anneal=l_softmax; "
-                "may be repeated",
-            )
-    run = parser.add_argument_group("run")
-    run.add_argument("--seed", type=seed, default=None, metavar="N", help="seed (default: 0)")
-    run.add_argument("--device", default="auto", metavar="X", help="auto, cpu, cuda, cuda:1, mps")
-    run.add_argument(
+        for name in names:
+            group.add_argument(f"--{name.replace('_', '-')}", **_flag(name))
+    group.add_argument("--device", default="auto", metavar="X", help="auto, cpu, cuda, cuda:1, mps")
+    group.add_argument(
         "--checkpoint-steps", type=count, metavar="N", help="checkpoints within epochs, too"
     )
-    run.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard")
-    run.add_argument(
-        "--record", action="store_true", default=None, help="keep every sample's confidence"
-    )
+    group.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard")
+
+
+def _flag(name: str) -> dict[str, Any]:
+    """Return how a flag is read; without it the option comes from --config or is the default."""
+    from softmargin.training.config import TrainingConfig
+
+    if name in (*HEAD_OPTIONS, *LOSS_OPTIONS):
+        return {"type": float, "metavar": "X", "help": {**HEAD_OPTIONS, **LOSS_OPTIONS}[name]}
+    option = TrainingConfig.__dataclass_fields__["schedules" if name == "schedule" else name]
+    text = option.metadata["text"].replace("%", "%%")
+    if name == "schedule":
+        return {"action": "append", "metavar": "SPEC", "help": f"{text}; may be repeated"}
+    if name == "seed":
+        return {"type": seed, "metavar": "N", "help": text}
+    if option.type == "bool":
+        return {"action": "store_true", "default": None, "help": text}
+    return {"type": READERS.get(str(option.type), str), "metavar": "X", "help": text}
 
 
 def configuration(options: argparse.Namespace) -> TrainingConfig:
@@ -126,21 +105,15 @@ def configuration(options: argparse.Namespace) -> TrainingConfig:
     from softmargin.training import TrainingConfig
 
     values: dict[str, Any] = _yaml(options.config) if options.config else {}
-    for group in GROUPS.values():
-        for name in group:
-            if (given := getattr(options, name)) is None:
-                continue
-            if name in HEAD_OPTIONS:
-                values["head_options"] = {**values.get("head_options", {}), name: given}
-            elif name in LOSS_OPTIONS:
-                values["loss_options"] = {**values.get("loss_options", {}), name: given}
-            else:
-                values[name] = given
-    for name in ("seed", "augment", "record"):
-        if (given := getattr(options, name)) is not None:
-            values[name] = given
-    if options.schedule:
-        values["schedules"] = options.schedule
+    for name in (name for names in GROUPS.values() for name in names):
+        if (given := getattr(options, name)) is None:
+            continue
+        if name in HEAD_OPTIONS:
+            values["head_options"] = {**values.get("head_options", {}), name: given}
+        elif name in LOSS_OPTIONS:
+            values["loss_options"] = {**values.get("loss_options", {}), name: given}
+        else:
+            values["schedules" if name == "schedule" else name] = given
     return TrainingConfig.from_dict(values)
 
 
@@ -155,12 +128,11 @@ def check_names(config: TrainingConfig) -> None:
         entry_of(config.data, "data")
     with naming("model"):
         models.find(config.model, "model")
-    with naming("head"):
-        if ":" not in config.head:  # not a class of the user's own, which only an import shows
-            catalogue.find_head(config.head)
-    with naming("loss"):
-        if ":" not in config.loss:
-            catalogue.find_loss(config.loss)
+    for option, find in (("head", catalogue.find_head), ("loss", catalogue.find_loss)):
+        name = getattr(config, option)
+        if ":" not in name:  # not a class of the user's own, which only an import shows
+            with naming(option):
+                find(name)
     with naming("lr_schedule"):
         learning_rate(config.lr_schedule, config.lr, total=1)
 
@@ -244,9 +216,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     with mistakes(options):
         path = RunFolder(options.run).check_predictions()
-        with open_predictions(path) as stored:
-            metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
-            metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
+        stored = open_predictions(path)
+        metrics = CalibrationMetrics(stored.values.shape[1], from_logits=True)
+        metrics.update(torch.from_numpy(stored.values), torch.from_numpy(stored.labels))
         result = {each.name: each.value for each in metrics.compute().estimates()}
     print(json.dumps(result)) if options.json else print_result(result)
 

@@ -31,6 +31,10 @@ from softmargin.theory import gradient_magnitude
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Drawn = Sequence[tuple[Outcome, Style]]
+"""Configurations, each with how it looks."""
 
 MARKERS = "osD^vPX*"
 TITLE = "What β does to a network's confidence"
@@ -54,22 +58,20 @@ WHY = (
 
 def demo_page(setting: DemoSetting, outcomes: Sequence[Outcome]) -> str:
     """Return the demo's report as one HTML page."""
-    looks = looks_of(outcomes)
+    drawn = list(zip(outcomes, looks_of(outcomes), strict=True))
     with house_style():
         sections = [
             Section(
                 "What was found",
-                [Bullets(findings(outcomes)), Text(CHOSEN), spread_figure(outcomes, looks)],
+                [Bullets(findings(outcomes)), Text(CHOSEN), spread_figure(drawn)],
             ),
             Section("The numbers", [_table(setting, outcomes)]),
-            Section(
-                "Why: how fast the gradient fades", [Text(WHY), gradient_figure(outcomes, looks)]
-            ),
-            Section("How training went", [curves_figure(outcomes, looks)]),
-            Section("Confidence against accuracy", [reliability_figure(outcomes, looks)]),
+            Section("Why: how fast the gradient fades", [Text(WHY), gradient_figure(drawn)]),
+            Section("How training went", [curves_figure(drawn)]),
+            Section("Confidence against accuracy", [reliability_figure(drawn)]),
             Section("How this was made", _provenance(setting, outcomes)),
         ]
-    return render_page(Page(TITLE, LEAD, sections, [look.tone for look in looks]))
+    return render_page(Page(TITLE, LEAD, sections, [look.tone for _, look in drawn]))
 
 
 def write_report(setting: DemoSetting, outcomes: Sequence[Outcome], out: Path) -> Path:
@@ -124,16 +126,13 @@ def _best_calibrated(fixed: Sequence[Outcome]) -> str:
 def _direction(fixed: Sequence[Outcome]) -> str:
     gaps = [100 * float(np.mean(outcome.values("gap"))) for outcome in fixed]
     steady = "rises with every step" if gaps == sorted(gaps) else "moves, not steadily,"
-    ends = [
-        f"{abs(gap):.1f} % {'over' if gap > 0 else 'under'}-confident at β = {label}"
-        for gap, label in zip(
-            (gaps[0], gaps[-1]),
-            (fixed[0].configuration.label, fixed[-1].configuration.label),
-            strict=True,
-        )
-    ]
+    first, last = (
+        f"{abs(gaps[end]):.1f} % {'over' if gaps[end] > 0 else 'under'}-confident "
+        f"at β = {fixed[end].configuration.label}"
+        for end in (0, -1)
+    )
     return (
-        f"As β falls, mean confidence minus accuracy {steady}: from {ends[0]} to {ends[1]}. "
+        f"As β falls, mean confidence minus accuracy {steady}: from {first} to {last}. "
         "Above 0 the network claims to be right more often than it is."
     )
 
@@ -188,7 +187,7 @@ def looks_of(outcomes: Sequence[Outcome]) -> list[Style]:
     return looks
 
 
-def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
+def spread_figure(drawn: Drawn) -> FigureGroup:
     """Return calibration error and over-confidence, one dot per seed."""
     panels = []
     for metric, title in (
@@ -197,9 +196,9 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figure
     ):
         figure = figures.new_figure(5.0, 3.0)
         axes = figure.add_subplot()
-        for place, (outcome, look) in enumerate(zip(outcomes, looks, strict=True)):
+        for place, (outcome, look) in enumerate(drawn):
             figures.draw_spread(axes, place, look, [100 * x for x in outcome.values(metric)])
-        labels = [outcome.configuration.label for outcome in outcomes]
+        labels = [outcome.configuration.label for outcome, _ in drawn]
         axes.set_xticks(range(len(labels)), labels, rotation=0 if len(labels) < 9 else 45)
         axes.grid(visible=False, axis="x")
         axes.set_xlabel("β")
@@ -208,14 +207,8 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figure
             axes.set_ylim(bottom=0)
         else:
             axes.axhline(0, color=MUTED.light, linewidth=1)
-        panels.append(
-            figures.to_svg(
-                figure,
-                f"spread-{metric}",
-                f"Dots: {title}, for each β and seed. The means are in the table.",
-                [look.tone for look in looks],
-            )
-        )
+        description = f"Dots: {title}, for each β and seed. The means are in the table."
+        panels.append(_svg(figure, f"spread-{metric}", description, drawn))
     caption = (
         "One dot per seed, a bar at their mean. The expected calibration error (ECE, 10 bins) "
         "says how far confidence is from accuracy; the difference of their means says in which "
@@ -224,13 +217,13 @@ def spread_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figure
     return FigureGroup(panels, caption)
 
 
-def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
+def gradient_figure(drawn: Drawn) -> FigureGroup:
     """Return gradient magnitude over confidence, theory and measurement."""
     figure = figures.new_figure(5.0, 3.7)
     axes = figure.add_subplot()
     p = np.linspace(0, 1, 201)
     count, deviation = 0, 0.0
-    for outcome, look in zip(outcomes, looks, strict=True):
+    for outcome, look in drawn:
         if outcome.configuration.warm_up_from is not None:
             continue
         theory = gradient_magnitude(p, outcome.configuration.beta)
@@ -244,7 +237,7 @@ def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figu
         "Gradient magnitude falls from 1 to 0 as the target's probability goes from 0 to 1: early "
         "for large β, late for small β. Measured points lie on the theoretical curves."
     )
-    svg = figures.to_svg(figure, "gradients", description, [look.tone for look in looks])
+    svg = _svg(figure, "gradients", description, drawn)
     caption = (
         "Lines: theory, (1 − p) / (1 + (β − 1) p). Points: gradients measured by autograd on the "
         f"training images in some epochs of this run, thinned evenly over p. Of all {count:,} "
@@ -254,22 +247,21 @@ def gradient_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figu
     return FigureGroup([svg], caption)
 
 
-def curves_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
+def curves_figure(drawn: Drawn) -> FigureGroup:
     """Return training loss and test accuracy by epoch."""
     loss, accuracy = figures.new_figure(5.0, 3.7), figures.new_figure(5.0, 3.7)
     loss_axes, accuracy_axes = loss.add_subplot(), accuracy.add_subplot()
-    for outcome, look in zip(outcomes, looks, strict=True):
+    for outcome, look in drawn:
         figures.draw_curves(loss_axes, look, [run.train_loss for run in outcome.runs])
         percent = [[100 * x for x in run.test_accuracy] for run in outcome.runs]
         figures.draw_curves(accuracy_axes, look, percent)
     loss_axes.set_yscale("log")
     loss_axes.set_ylabel("training cross-entropy, nats")
     accuracy_axes.set_ylabel("test accuracy, %")
-    last = max(float(np.mean(outcome.values("accuracy"))) for outcome in outcomes)
+    last = max(float(np.mean(outcome.values("accuracy"))) for outcome, _ in drawn)
     accuracy_axes.set_ylim(bottom=max(0.0, 100 * last - 18))
     for axes in (loss_axes, accuracy_axes):
         _legend_above(axes)
-    tones = [look.tone for look in looks]
     first = "Plain cross-entropy on the training images by epoch, for each β, on a log scale."
     second = "Accuracy on the test images by epoch, for each β."
     caption = (
@@ -277,15 +269,14 @@ def curves_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> Figure
         "plain cross-entropy after each epoch, whatever β was trained with. The axis of test "
         "accuracy starts near the end result, not at 0."
     )
-    svgs = [figures.to_svg(loss, "loss", first, tones)]
-    svgs.append(figures.to_svg(accuracy, "accuracy", second, tones))
+    svgs = [_svg(loss, "loss", first, drawn), _svg(accuracy, "accuracy", second, drawn)]
     return FigureGroup(svgs, caption)
 
 
-def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> FigureGroup:
+def reliability_figure(drawn: Drawn) -> FigureGroup:
     """Return one reliability diagram per configuration, all seeds pooled."""
     panels = []
-    for place, (outcome, look) in enumerate(zip(outcomes, looks, strict=True)):
+    for place, (outcome, look) in enumerate(drawn):
         figure = figures.new_figure(3.7, 4.1)
         grid = figure.add_gridspec(2, 1, height_ratios=(3.2, 1))
         axes = figure.add_subplot(grid[0])
@@ -295,7 +286,7 @@ def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> F
         axes.set_title(look.label, loc="left")
         axes.set_title(pooled, loc="right")
         description = f"Reliability diagram for {look.label}: {pooled}."
-        panels.append(figures.to_svg(figure, f"reliability-{place}", description, [look.tone]))
+        panels.append(_svg(figure, f"reliability-{place}", description, [(outcome, look)]))
     caption = (
         "Test predictions of all seeds pooled, in 10 bins. Bars: accuracy in the bin, with "
         "Wilson's 95 % interval, which counts every prediction as independent (the same image "
@@ -306,6 +297,10 @@ def reliability_figure(outcomes: Sequence[Outcome], looks: Sequence[Style]) -> F
         "mean of the seeds' own."
     )
     return FigureGroup(panels, caption, panel_width=290)
+
+
+def _svg(figure: Figure, name: str, description: str, drawn: Drawn) -> str:
+    return figures.to_svg(figure, name, description, [look.tone for _, look in drawn])
 
 
 def _legend_above(axes: Axes) -> None:

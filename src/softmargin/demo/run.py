@@ -101,6 +101,11 @@ class Configuration:
         )
 
 
+def no_predictions() -> CalibrationMetrics:
+    """Return metrics of test predictions, of none so far."""
+    return CalibrationMetrics(NUM_CLASSES, from_logits=True, classwise=False)
+
+
 @dataclass
 class Run:
     """One network: its curves by epoch, its test predictions and their metrics, its gradients.
@@ -113,7 +118,7 @@ class Run:
     train_accuracy: list[float] = field(default_factory=list)
     test_accuracy: list[float] = field(default_factory=list)
     gradients: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    test: CalibrationMetrics = field(default_factory=lambda: no_predictions())
+    test: CalibrationMetrics = field(default_factory=no_predictions)
 
     @functools.cached_property
     def metrics(self) -> dict[str, float]:
@@ -156,11 +161,6 @@ class Outcome:
         return float(np.abs(magnitude - theory).max())
 
 
-def no_predictions() -> CalibrationMetrics:
-    """Return metrics of test predictions, of none so far."""
-    return CalibrationMetrics(NUM_CLASSES, from_logits=True, classwise=False)
-
-
 def load_digits() -> data.Dataset:
     """Return scikit-learn's 1797 digits in its order, with pixels from 0 to 16."""
     from sklearn import datasets
@@ -194,22 +194,23 @@ def run_demo(
             if progress is not None:
                 progress(before + done, setting.num_seeds * per_seed)
 
-        seeds = setting.seeds[start : start + SEEDS_TOGETHER]
-        _train(setting, outcomes, seeds, digits, tell)
+        members = []
+        for outcome in outcomes:
+            outcome.runs.extend(map(Run, setting.seeds[start : start + SEEDS_TOGETHER]))
+            members += [(outcome.configuration, run) for run in outcome.runs[start:]]
+        _train(setting, members, digits, tell)
     return outcomes
 
 
 def _train(
     setting: DemoSetting,
-    outcomes: Sequence[Outcome],
-    seeds: Sequence[int],
+    members: Sequence[tuple[Configuration, Run]],
     digits: data.Dataset,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Train the networks of some seeds, and add their runs to the outcomes."""
+    """Train the networks of some runs, and note what is measured on the way."""
     size = setting.train_images
-    members = [(outcome.configuration, Run(seed)) for outcome in outcomes for seed in seeds]
-    drawn = {seed: draw_images(seed) for seed in seeds}
+    drawn = {run.seed: draw_images(run.seed) for _, run in members}
     folds = {seed: Fold(rows[:size], rows) for seed, rows in drawn.items()}
 
     def look(epoch: int, networks: EnsembleResult) -> None:
@@ -235,9 +236,6 @@ def _train(
         look=look,
         normalize=data.Normalize((0.0,) * NUM_PIXELS, (16.0,) * NUM_PIXELS),
     )
-    for place, outcome in enumerate(outcomes):
-        own = members[place * len(seeds) : (place + 1) * len(seeds)]
-        outcome.runs.extend(run for _, run in own)
 
 
 def gradients_of(logits: Tensor, y: Tensor, beta: float) -> tuple[Tensor, Tensor]:

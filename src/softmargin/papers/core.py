@@ -1,7 +1,8 @@
 """What an experiment is: cells of work, and what is concluded from their results.
 
-Adding a table or figure of a paper costs one :class:`Experiment` in one of ``MODULES``; a new kind
-of work costs one line in ``WORK``. Nothing here imports torch.
+Adding a table or figure of a paper costs one :class:`Experiment` in one of the modules of
+:mod:`softmargin.papers.ids`; a new kind of work costs one line in ``WORK``. Nothing here imports
+torch.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from softmargin._papers import in_order
-from softmargin._text import nearest
+from softmargin.papers.ids import ALL, MODULES, check_id, ids
 from softmargin.papers.outcome import Outcome
 
 SCALES = ("smoke", "desk", "paper")  # from the smallest to the largest
@@ -60,7 +61,7 @@ class Cell:
     seconds: float = 1.0
     needs: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The hash of all that decides the numbers."""
         text = json.dumps([self.work, self.config], sort_keys=True, ensure_ascii=False)
@@ -69,10 +70,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell gave: plain numbers, and arrays that are too long for JSON."""
+    """What a cell gave: plain numbers, arrays that are too long for JSON, and how long it took."""
 
     numbers: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 Finished = Sequence[tuple[Cell, Result]]
@@ -139,9 +141,7 @@ WORK = {
 
 def find_work(name: str) -> Work:
     """Return the function of that name, or of a path such as ``"package.module:function"``."""
-    module, _, function = WORK.get(name, name).partition(":")
-    work: Work = getattr(import_module(module), function)
-    return work
+    return _imported(WORK.get(name, name))
 
 
 def deferred(path: str) -> Callable[..., Any]:
@@ -149,8 +149,13 @@ def deferred(path: str) -> Callable[..., Any]:
 
     So the list of experiments needs nothing of what they compute with.
     """
+    return lambda *args: _imported(path)(*args)
+
+
+def _imported(path: str) -> Callable[..., Any]:
     module, _, function = path.partition(":")
-    return lambda *args: getattr(import_module(module), function)(*args)
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
 
 
 def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
@@ -160,34 +165,20 @@ def nothing(config: Mapping[str, Any], folder: Path, progress: Progress) -> Resu
 
 # --- all experiments
 
-MODULES = ("theory", "gd", "lm", "ag", "beyond", "tabular")  # each has a tuple EXPERIMENTS
-
 
 def experiments() -> dict[str, Experiment]:
     """Return all experiments by id, in the order of the papers."""
-    found = [
-        experiment
-        for name in MODULES
-        for experiment in import_module(f"softmargin.papers.{name}").EXPERIMENTS
-    ]
-    found.sort(key=lambda each: in_order(each.paper, each.id))
-    return {experiment.id: experiment for experiment in found}
+    return {name: find(name) for name in ids()}
 
 
 def find(name: str) -> Experiment:
     """Return the experiment of that id, or raise with the nearest ones."""
-    known = experiments()
-    if name in known:
-        return known[name]
-    close = nearest(name, known, cutoff=0.4) or list(known)[:3]
-    raise ValueError(
-        f"ID must be one that softmargin reproduce list shows, such as {', '.join(close)}, "
-        f"but got {name!r}."
-    )
+    check_id(name)
+    module = next(each for each, own in MODULES.items() if name in own)
+    declared: Sequence[Experiment] = import_module(f"softmargin.papers.{module}").EXPERIMENTS
+    return next(each for each in declared if each.id == name)
 
 
 def find_all(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of some ids, each once; ``["all"]`` stands for every one."""
-    if list(names) == ["all"]:
-        return list(experiments().values())
-    return [find(name) for name in dict.fromkeys(names)]
+    """Return the experiments of some ids, each once; ``"all"`` stands for every one."""
+    return [find(name) for name in (ids() if ALL in names else dict.fromkeys(names))]

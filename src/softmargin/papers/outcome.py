@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
 
 from softmargin.charts import Chart
 from softmargin.papers.statistics import Comparison, summary
@@ -52,14 +53,11 @@ class Entry:
         return math.fsum(self.values) / len(self.values) if self.values else math.nan
 
     @property
-    def sd(self) -> float | None:
-        """The standard deviation over seeds, or None for one seed."""
-        return summary(self.values).sd if len(self.values) > 1 else None
-
-    @property
     def spread(self) -> float | None:
         """The standard deviation, or None for one seed or where a value is not finite."""
-        return self.sd if all(map(math.isfinite, self.values)) else None
+        if len(self.values) < 2 or not all(map(math.isfinite, self.values)):
+            return None
+        return summary(self.values).sd
 
     @property
     def is_significant(self) -> bool:
@@ -141,17 +139,14 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return {
-            "verdict": _listed(dataclasses.asdict(self.verdict)),
-            "tables": [_listed(dataclasses.asdict(table)) for table in self.tables],
-            "charts": [chart.as_dict() for chart in self.charts],
-            "notes": list(self.notes),
-            "setup": dict(self.setup),
-        }
+        charts = [chart.as_dict() for chart in self.charts]
+        found: dict[str, Any] = plain({**asdict(self), "charts": charts})
+        return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Outcome:
         """Return the outcome of plain values."""
+        values = _with_nan(values)
         tables = [
             ResultTable(**{**table, "entries": [_entry(each) for each in table["entries"]]})
             for table in values["tables"]
@@ -162,18 +157,6 @@ class Outcome:
         return cls(verdict, tables, charts, values["notes"], values["setup"])
 
 
-def rounded(values: Iterable[float]) -> list[float]:
-    """Return plain numbers with four decimals, as tables of folds keep them."""
-    return [round(float(value), 4) for value in values]
-
-
-def _listed(value: Any) -> Any:
-    """Return nested values with lists for tuples, as JSON has them."""
-    if isinstance(value, dict):
-        return {key: _listed(each) for key, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
 def _entry(values: Mapping[str, Any]) -> Entry:
     comparison, baseline = values["comparison"], values["baseline"]
     if comparison is not None:
@@ -181,3 +164,35 @@ def _entry(values: Mapping[str, Any]) -> Entry:
         comparison = Comparison(**{**comparison, **missing})
     baseline = None if baseline is None else tuple(baseline)
     return Entry(**{**values, "comparison": comparison, "baseline": baseline})
+
+
+def _with_nan(value: Any) -> Any:
+    """Return stored values with NaN where a number is missing in a list."""
+    if isinstance(value, list):
+        return [math.nan if each is None else _with_nan(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_nan(each) for key, each in value.items()}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return values as JSON has them: NumPy's as Python's, and None for what is not finite.
+
+    Example:
+        >>> plain({"a": (1.0, float("inf"), np.float32(0.5))})
+        {'a': [1.0, None, 0.5]}
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Return plain numbers with four decimals, as tables of folds keep them."""
+    return [round(float(value), 4) for value in values]

@@ -1,15 +1,17 @@
-"""The Markdown pages of results: one for each experiment, one over all, and one of the claims."""
+"""The Markdown pages of results: one for each experiment, one over all, and one of the claims.
+
+What they look like stands in ``templates/*.md.j2``.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from softmargin._papers import PAPERS
 from softmargin._table import markdown_table
-from softmargin.papers.outcome import SIGNIFICANT, VERDICTS, Entry, Outcome, ResultTable
-from softmargin.papers.statistics import summary
+from softmargin.papers.layout import DETAILS, NOTHING, Layout, Shown, layout
+from softmargin.papers.outcome import VERDICTS, Outcome
 
 Results = Sequence[tuple[Mapping[str, Any], Outcome]]  # as softmargin.papers.write reads them
 SCALES = {
@@ -18,11 +20,8 @@ SCALES = {
     "paper": "paper: the recipe as printed",
 }
 UNTRAINED = "nothing"  # the work of cells without a network
-ENOUGH = 3  # values for an interval, where some seeds have none
-MOST_COLUMNS = 6  # more than these have the paper's values in a table of their own
+MOST_COLUMNS = 7  # more than these have the paper's values in a table of their own
 LONGEST_OPEN = 8  # rows of intervals that are shown without a click
-MARK = "†"
-NOTHING = "–"
 COUNTED = {  # of one claim, and of several
     "holds": ("holds", "hold"),
     "holds in part": ("holds in part", "hold in part"),
@@ -35,13 +34,6 @@ DISTINCT = (
     "Results with the same verdict that rest on the same trained networks are one piece of "
     "evidence, and count as one distinct training."
 )
-CLAIMS_LEAD = (
-    "What each table or figure of the papers is there to show, and what was found when it was "
-    "reproduced. The [results](../results/README.md) explain the verdicts; every page there has "
-    "the numbers, their spread, and where its recipe differs from the paper's. At desk scale small "
-    "networks stand in for the convolutional ones, so a verdict is about the direction of an "
-    "effect; MNIST, Iris and the UCI tables are at the papers' full size."
-)
 
 
 def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
@@ -51,44 +43,23 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
         meta: what :func:`softmargin.papers.write.read_result` returns beside the outcome.
         outcome: what was concluded.
     """
-    verdict = outcome.verdict
-    parts = [
-        f"# {meta['id']}: {meta['title']}",
-        source(meta),
-        f"**{whose(meta)} claim.** {meta['claim']}",
-        f"**Verdict: {verdict.word}.** {verdict.remark}".strip(),
-    ]
-    for title, texts in verdict.groups.items():
-        parts += [f"{capital(title)}:", bullets(f"{capital(text)}." for text in texts)]
-    if outcome.notes:
-        parts += ["Notes:", bullets(outcome.notes)]
-    if outcome.tables:
-        parts.append("## Numbers")
-        parts += [part for each in outcome.tables for part in table_parts(each, len(meta["seeds"]))]
-    if outcome.charts:
-        parts.append("## Figures")
-        for chart in outcome.charts:
-            words = f"{chart.title}. {chart.note}".strip().replace("[", "(").replace("]", ")")
-            parts.append(f"![{words}]({chart.name}.svg)")
-    rows = list(setup_of(meta, outcome).items())
-    parts += ["## Setup", markdown_table(["", ""], rows), "## Run it again"]
-    versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
-    facts = "".join(f" {key}: {value}." for key, value in meta["facts"].items())
-    parts += [
-        f"```sh\n{meta['command']}\n```",
-        f"Made with {versions}.{facts} Every number and the configuration of every cell are "
-        "in [numbers.json](numbers.json).",
-    ]
-    return "\n\n".join(parts) + "\n"
+    return _render(
+        "result.md.j2",
+        meta=meta,
+        outcome=outcome,
+        tables=[layout(each, len(meta["seeds"])) for each in outcome.tables],
+        setup=setup_of(meta, outcome),
+        source=source,
+        whose=whose,
+        pivot=_pivot,
+        details=DETAILS,
+        most_columns=MOST_COLUMNS,
+        longest_open=LONGEST_OPEN,
+    )
 
 
 def index_page(results: Results) -> str:
     """Return the page over all results."""
-    lead = (
-        "Tables and figures of the papers, reproduced by `softmargin reproduce`. Each page has the "
-        "paper's values beside ours, the setup and the command; `numbers.json` beside it has "
-        "every number."
-    )
     shared = same_networks(results)
     rows = [
         [
@@ -102,24 +73,44 @@ def index_page(results: Results) -> str:
         ]
         for meta, outcome in results
     ]
-    headings = ["id", "where", "what", "scale", "seeds", "verdict", "same networks as"]
-    parts = ["# Results", lead, markdown_table(headings, rows, "llllrll")]
-    if results:
-        parts.append(f"{count_verdicts(results)} {DISTINCT}")
-    parts.append(bullets(f"**{word}**: {meaning}" for word, meaning in VERDICTS.items()))
-    return "\n\n".join(parts) + "\n"
+    return _render("index.md.j2", results=results, rows=rows, verdicts=VERDICTS)
 
 
 def claims_page(results: Results) -> str:
     """Return the page of all claims and what became of them."""
     groups = [group for groups in evidence(results).values() for group in groups]
-    parts = ["# Claims and verdicts", CLAIMS_LEAD, f"{count_verdicts(results)} {DISTINCT}"]
-    for paper, facts in PAPERS.items():
-        rows = [_claim_row(*each, groups) for each in results if each[0]["paper"] == paper]
-        if rows:
-            headings = ["id", "claim", "run at", "verdict", "findings"]
-            parts += [f"## {capital(facts.subject)}", markdown_table(headings, rows)]
-    return "\n\n".join(parts) + "\n"
+    by_paper: dict[str, list[list[str]]] = {}
+    for meta, outcome in results:
+        by_paper.setdefault(meta["paper"], []).append(_claim_row(meta, outcome, groups))
+    return _render("claims.md.j2", results=results, by_paper=by_paper, papers=PAPERS)
+
+
+def _render(template: str, **context: Any) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    shared = {"markdown_table": markdown_table, "capital": capital, "distinct": DISTINCT}
+    found = environment.get_template(template)
+    return found.render(**shared, count_verdicts=count_verdicts, **context)
+
+
+def _pivot(table: Layout, shown: str) -> str:
+    """Return numbers by row and column: ``"ours"``, those of the ``"paper"``, or ``"both"``."""
+
+    def text(each: Shown) -> str:
+        if shown == "paper":
+            return each.paper or NOTHING
+        ours = f"{each.ours} {each.mark}".strip()
+        return f"{ours} (paper {each.paper})" if shown == "both" and each.paper else ours
+
+    rows = [[name, *map(text, row)] for name, row in table.rows.items()]
+    return markdown_table(table.headings, rows, "l".ljust(len(table.headings), "r"))
 
 
 def _claim_row(
@@ -210,150 +201,3 @@ def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
 def capital(text: str) -> str:
     """Return a text with a capital first letter, unless that is a symbol such as β."""
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
-
-
-def table_parts(table: ResultTable, seeds: int) -> list[str]:
-    """Return a table as Markdown: ours by row and column, the paper's beside, and intervals."""
-    by_place = {(each.row, each.column): each for each in table.entries}
-    if len(by_place) < len(table.entries):
-        raise ValueError(f"entries of table {table.title!r} must have one place each.")
-    columns = list(dict.fromkeys(each.column for each in table.entries))
-    wide = len(columns) > MOST_COLUMNS and any(each.paper is not None for each in table.entries)
-    unit = f", {table.unit}" if table.unit else ""
-    parts = [f"### {table.title}{unit}"]
-    if wide:
-        parts += ["Ours:", _pivot(table, columns, by_place, "ours")]
-        parts += ["The paper's:", _pivot(table, columns, by_place, "paper")]
-    else:
-        parts.append(_pivot(table, columns, by_place, "both"))
-    parts.append(caption(table))
-    rows = [_interval_row(each, table.digits, seeds) for each in table.entries if _has_more(each)]
-    if rows:
-        headings = ["", "", "n", "mean [95 %]", "paper", "ours − paper"]
-        headings += ["ours − baseline [interval]", "p", "p, Holm"]
-        more = markdown_table(headings, rows, "llrrrrrrr") + "\n\n" + methods(table, seeds)
-        if len(rows) > LONGEST_OPEN:
-            more = (
-                f"<details>\n<summary>Intervals and differences</summary>\n\n{more}\n\n</details>"
-            )
-        parts.append(more)
-    return [part for part in parts if part]
-
-
-def number(value: float | None, digits: int) -> str:
-    """Return a number with that many digits, or a dash where there is none.
-
-    Example:
-        >>> number(97.2, 2), number(float("nan"), 2)
-        ('97.20', '–')
-    """
-    return f"{value:.{digits}f}" if value is not None and math.isfinite(value) else NOTHING
-
-
-def bullets(lines: Iterable[str]) -> str:
-    """Return lines as a list."""
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def _pivot(
-    table: ResultTable,
-    columns: Sequence[str],
-    by_place: Mapping[tuple[str, str], Entry],
-    shown: str,
-) -> str:
-    rows = []
-    for row in dict.fromkeys(each.row for each in table.entries):
-        entries = [by_place.get((row, column)) for column in columns]
-        cells = [_cell(each, table.digits, shown) for each in entries]
-        rows.append([row, *cells])
-    return markdown_table([table.row_heading, *columns], rows, "l" + "r" * len(columns))
-
-
-def _cell(entry: Entry | None, digits: int, shown: str) -> str:
-    if entry is None:
-        return NOTHING
-    theirs = _spread(entry.paper, entry.paper_sd, digits, as_printed=True)
-    if shown == "paper":
-        return theirs
-    mark = f" {MARK}" if entry.is_significant else ""
-    text = _spread(entry.mean, entry.spread, digits) + mark
-    return f"{text} (paper {theirs})" if shown == "both" and entry.paper is not None else text
-
-
-def _spread(mean: float | None, sd: float | None, digits: int, *, as_printed: bool = False) -> str:
-    """Return mean ± sd; a paper's mean keeps the digits that it was printed with."""
-    if mean is None or not math.isfinite(mean):
-        return NOTHING
-    short = as_printed and digits > 0
-    text = str(round(mean, digits)) if short else number(mean, digits)
-    return text if sd is None else f"{text} ± {number(sd, digits)}"
-
-
-def caption(table: ResultTable, arrows: str = "") -> str:
-    """Return what the cells are, in the words that this table needs; ``arrows`` explains marks."""
-    sizes = sorted({len(each.values) for each in table.entries if len(each.values) > 1})
-    said = []
-    if sizes:
-        said.append(f"Mean ± standard deviation of {' or '.join(map(str, sizes))} values.")
-    if table.better:
-        said.append(f"{table.better.capitalize()} is better.")
-    if any(each.is_significant for each in table.entries):
-        holm = any(each.adjusted is not None for each in table.entries)
-        after = " after Holm's correction" if holm else ""
-        said.append(f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}{arrows}.")
-    return " ".join([*said, table.note]).strip()
-
-
-def _has_more(entry: Entry) -> bool:
-    return entry.comparison is not None or entry.spread is not None
-
-
-def methods(table: ResultTable, seeds: int) -> str:
-    """Return how the intervals and p-values were found."""
-    found = dict.fromkeys(each.comparison.method for each in table.entries if each.comparison)
-    said = [f"Difference from the baseline: {method}." for method in found]
-    if any(is_over_seeds(each, seeds) for each in table.entries):
-        said.insert(0, "Interval of a mean: Student's t over seeds.")
-    pairs = [len(each.values) for each in table.entries if _is_exact(each)]
-    if pairs and (least := 2 / 2 ** max(pairs)) > SIGNIFICANT:
-        said.append(
-            f"With {max(pairs)} pairs an exact p is at least {least:.3f}: see the intervals."
-        )
-    return " ".join(said)
-
-
-def is_over_seeds(entry: Entry, seeds: int) -> bool:
-    """Whether the values are one per seed, of all seeds or of enough of them for an interval.
-
-    Those of folds are more, and not independent.
-    """
-    count = len(entry.values)
-    return entry.spread is not None and (count == seeds or ENOUGH <= count < seeds)
-
-
-def _is_exact(entry: Entry) -> bool:
-    return entry.comparison is not None and "exact sign-flip" in entry.comparison.method
-
-
-def _interval_row(entry: Entry, digits: int, seeds: int) -> list[str]:
-    mean = number(entry.mean, digits)
-    if is_over_seeds(entry, seeds):
-        over = summary(entry.values)
-        mean += f" [{number(over.low, digits)}, {number(over.high, digits)}]"
-    gap = None if entry.paper is None else entry.mean - entry.paper
-    cells = [entry.row, entry.column, str(len(entry.values)), mean]
-    cells += [_spread(entry.paper, None, digits, as_printed=True), number(gap, digits)]
-    found = entry.comparison
-    if found is None:
-        return [*cells, NOTHING, NOTHING, NOTHING]
-    ends = f"[{number(found.low, digits)}, {number(found.high, digits)}]"
-    difference = f"{number(found.difference, digits)} {ends}"
-    mark = f" {MARK}" if entry.is_significant else ""
-    return [*cells, difference, p_value(found.p), p_value(entry.adjusted) + mark]
-
-
-def p_value(value: float | None) -> str:
-    """Return a p-value, or a dash where there is none."""
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"

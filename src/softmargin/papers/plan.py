@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -58,63 +58,45 @@ class CellPlan:
     """What a cell would do.
 
     Attributes:
-        label: of the cell.
+        cell: the cell, which knows about how long it takes, on two cores or on a GPU.
         what: what it trains, in words.
         models: how many networks.
         steps: of each of them.
-        seconds: about how long it takes, on two cores or on a GPU.
-        gpu: whether that is a GPU.
         parameters: of network and head, where they were built.
         losses: of the steps that were tried.
     """
 
-    label: str
+    cell: Cell
     what: str
     models: int
     steps: int
-    seconds: float
-    gpu: bool = False
     parameters: int | None = None
     losses: tuple[float, ...] = ()
 
+    @property
+    def gpu(self) -> bool:
+        """Whether its time is that of a GPU."""
+        return is_for_gpu(self.cell)
 
-def scopes_of(
+
+def with_scope(
     wanted: Sequence[Experiment], scale: str, seeds: int | None = None
-) -> dict[str, Scope]:
-    """Return the scope of every experiment by id, with the usual number of seeds or another."""
+) -> list[tuple[Experiment, Scope]]:
+    """Return experiments with their scopes, of the usual number of seeds or another."""
     if seeds is not None and any(experiment.spread for experiment in wanted):
         require_spread(seeds)
-    return {each.id: each.scope(scale, seeds if each.spread else None) for each in wanted}
+    return [(each, each.scope(scale, seeds if each.spread else None)) for each in wanted]
 
 
 def chosen_cells(
-    wanted: Sequence[Experiment], scopes: Mapping[str, Scope], only: Wanted | None = None
+    wanted: Sequence[tuple[Experiment, Scope]], only: Wanted | None = None
 ) -> dict[str, list[Cell]]:
     """Return the cells of every experiment by id, those that ``only`` leaves."""
-    cells = {each.id: list(each.cells(scopes[each.id])) for each in wanted}
+    cells = {experiment.id: list(experiment.cells(scope)) for experiment, scope in wanted}
     if not only:
         return cells
     kept = {cell.key for cell in select([cell for own in cells.values() for cell in own], only)}
     return {name: [cell for cell in own if cell.key in kept] for name, own in cells.items()}
-
-
-def parse_only(text: str) -> dict[str, list[str]]:
-    """Read pairs of key and value; a key that comes twice may have either value.
-
-    Example:
-        >>> parse_only("beta=0.1, model=resnet18, beta=1")
-        {'beta': ['0.1', '1'], 'model': ['resnet18']}
-    """
-    wanted: dict[str, list[str]] = {}
-    for part in text.split(","):
-        key, _, value = (piece.strip() for piece in part.partition("="))
-        if not (key and value):
-            raise ValueError(
-                'argument --only: must be pairs such as "beta=0.1,model=resnet18", '
-                f"but got {text!r}."
-            )
-        wanted.setdefault(key, []).append(value)
-    return wanted
 
 
 def select(cells: Sequence[Cell], wanted: Wanted) -> list[Cell]:
@@ -130,25 +112,22 @@ def select(cells: Sequence[Cell], wanted: Wanted) -> list[Cell]:
     for key, texts in wanted.items():
         allowed = [value for values in found.values() for value in values.get(key, ())]
         if not allowed:
-            keys = dict.fromkeys(name for values in found.values() for name in values)
-            short = [name for name in keys if "." not in name]
+            short = [name for values in found.values() for name in values if "." not in name]
             raise ValueError(
                 f"argument --only: must name a key that cells have, {_some(short)}, "
                 f"but got {key!r}."
             )
         for text in texts:
-            if not any(_is_same(value, text) for value in allowed):
+            if _as_typed(text) not in allowed:
                 raise ValueError(
-                    f"argument --only: {key} must be one that cells have, "
-                    f"{_some(list(dict.fromkeys(map(_as_typed, allowed))))}, but got {text!r}."
+                    f"argument --only: {key} must be one that cells have, {_some(allowed)}, "
+                    f"but got {text!r}."
                 )
+    sought = {key: set(map(_as_typed, texts)) for key, texts in wanted.items()}
     chosen = [
         cell
         for cell in cells
-        if all(
-            any(_is_same(value, text) for value in found[cell.key].get(key, ()) for text in texts)
-            for key, texts in wanted.items()
-        )
+        if all(own.intersection(found[cell.key].get(key, ())) for key, own in sought.items())
     ]
     if wanted and not chosen:
         together = ", ".join(f"{key}={'|'.join(texts)}" for key, texts in wanted.items())
@@ -158,30 +137,34 @@ def select(cells: Sequence[Cell], wanted: Wanted) -> list[Cell]:
     return chosen
 
 
-def values_by_key(config: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return single values by name and by path; lists are within a cell and choose none.
+def values_by_key(config: Mapping[str, Any], path: str = "") -> dict[str, list[str]]:
+    """Return single values, as they are typed, by name and by path; lists choose no cell.
 
     Example:
         >>> values_by_key({"beta": 0.1, "training": {"lr": 0.01}, "runs": [0, 1]})
-        {'beta': [0.1], 'lr': [0.01], 'training.lr': [0.01]}
+        {'beta': ['0.1'], 'lr': ['0.01'], 'training.lr': ['0.01']}
     """
-    found: dict[str, list[Any]] = {}
-    for path, value in _leaves(config, ()):
-        for name in dict.fromkeys((path[-1], ".".join(path))):
-            found.setdefault(name, []).append(value)
+    found: dict[str, list[str]] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            for key, values in values_by_key(value, f"{path}{name}.").items():
+                found.setdefault(key, []).extend(values)
+        elif not isinstance(value, (list, tuple)):
+            for key in dict.fromkeys((name, f"{path}{name}")):
+                found.setdefault(key, []).append(_as_typed(value))
     return found
 
 
 def check_data(cells: Sequence[Cell], scale: str) -> None:
     """Find or download all data sets that cells need; say what to do where one is missing."""
-    less = "" if scale == "smoke" else " With --scale smoke no data set is needed."
     from softmargin.data.download import obtain
 
-    for name in _needed(cells):
-        try:
+    less = "" if scale == "smoke" else " With --scale smoke no data set is needed."
+    try:
+        for name in _needed(cells):
             obtain(entry_of(name))
-        except (MissingDataError, DownloadError) as error:
-            raise MissingDataError(f"{error}{less}") from None
+    except (MissingDataError, DownloadError) as error:
+        raise MissingDataError(f"{error}{less}") from None
 
 
 def missing_data(cells: Sequence[Cell]) -> list[str]:
@@ -197,28 +180,28 @@ def missing_data(cells: Sequence[Cell]) -> list[str]:
     return missing
 
 
-def would_take(cells: Sequence[Cell], gpu: bool | None = None) -> str:
-    """Return in a sentence what cells lack here and would take; nothing if they lack nothing.
+def _needed(cells: Sequence[Cell]) -> list[str]:
+    """Return the data sets that cells need and that do not come with a package."""
+    names = {name for cell in cells for name in cell.needs}
+    return sorted(name for name in names if entry_of(name).bundled is None)
 
-    Args:
-        cells: those that are not finished.
-        gpu: whether there is one, by default as PyTorch sees it.
-    """
+
+def check_means(cells: Sequence[Cell]) -> None:
+    """Say in a sentence what cells would take where they lack a GPU or data here."""
     import torch
 
-    there = torch.cuda.is_available() if gpu is None else gpu
     on_gpu = [cell for cell in cells if is_for_gpu(cell)]
-    lacks = ["there is no GPU here"] if on_gpu and not there else []
+    lacks = ["there is no GPU here"] if on_gpu and not torch.cuda.is_available() else []
     if missing := missing_data(cells):
         lacks.append(f"{', '.join(missing)} must be fetched or found in $SOFTMARGIN_DATA first")
     if not lacks:
-        return ""
+        return
     hours = sum(cell.seconds for cell in on_gpu) / 3600
     others = sum(cell.seconds for cell in cells) / 3600 - hours
     work = [f"{hours:,.1f} GPU hours"] if on_gpu else []
     work += [f"{others:,.1f} hours of two cores"] if len(on_gpu) < len(cells) else []
     many = f"{len(cells):,} cell{'s' if len(cells) > 1 else ''}"
-    return (
+    raise ValueError(
         f"this is {many} that would take about {' and '.join(work)}, but "
         f"{' and '.join(lacks)}: add --yes to go ahead anyway, or use --scale desk."
     )
@@ -249,7 +232,7 @@ def planned(cell: Cell) -> CellPlan:
     """Return what a cell would do, from its configuration alone."""
     config: dict[str, Any] = {**cell.config, **cell.config.get("training", {})}
     if "epochs" not in config:
-        return CellPlan(cell.label, "nothing: theory", 0, 0, cell.seconds)
+        return CellPlan(cell, "nothing: theory", 0, 0)
     epochs = cell.config.get("epochs", config["epochs"])
     total = sum(epochs) if isinstance(epochs, list) else int(epochs)
     count, words = _models(cell.config)
@@ -258,8 +241,7 @@ def planned(cell: Cell) -> CellPlan:
     samples = _samples(cell.config)
     if (fraction := config.get("fraction")) is not None:
         samples = round(fraction * samples)
-    steps = total * math.ceil(samples / config["batch"])
-    return CellPlan(cell.label, what, count, steps, cell.seconds, is_for_gpu(cell))
+    return CellPlan(cell, what, count, total * math.ceil(samples / config["batch"]))
 
 
 def tried_out(cell: Cell) -> CellPlan:
@@ -271,7 +253,7 @@ def tried_out(cell: Cell) -> CellPlan:
         ValueError: if a loss or a parameter is not finite afterwards.
     """
     plan = planned(cell)
-    if not plan.gpu:
+    if not is_for_gpu(cell):
         return plan
     alike = json.dumps({**cell.config, "seed": 0}, sort_keys=True, ensure_ascii=False)
     try:
@@ -326,11 +308,8 @@ def _made_up(name: str, count: int) -> Any:
 
 def _models(config: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many networks a cell trains, and the words for that."""
-    sizes = {
-        name: len(config[name])
-        for name in ("variants", "methods", "scales", "runs", "seeds")
-        if name in config
-    }
+    lists = ("variants", "methods", "scales", "runs", "seeds")
+    sizes = {name: len(config[name]) for name in lists if name in config}
     if "folds" in config:
         sizes["folds"] = config["folds"]
     words = " × ".join(f"{size} {name}" for name, size in sizes.items())
@@ -339,7 +318,7 @@ def _models(config: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _options(config: Mapping[str, Any]) -> list[str]:
-    options = {name: config[name] for name in ("widths",) if name in config}
+    options = {"widths": config["widths"]} if "widths" in config else {}
     options |= config.get("model_options", {})
     return [
         f"{name} {'-'.join(map(str, value)) if isinstance(value, list) else value}"
@@ -359,36 +338,16 @@ def _samples(config: Mapping[str, Any]) -> int:
     return math.ceil(min(rest, float(part.get("train", rest))))
 
 
-def _needed(cells: Sequence[Cell]) -> list[str]:
-    """Return the data sets that cells need and that do not come with a package."""
-    names = {name for cell in cells for name in cell.needs}
-    return sorted(name for name in names if entry_of(name).bundled is None)
-
-
-def _is_same(value: Any, text: str) -> bool:
-    """Whether a value is what a text says: 0.1 is 0.10, "0.1" is 1e-1, True is true."""
-    if isinstance(value, bool) or value is None:
-        return _as_typed(value) == text.lower()
-    try:
-        return math.isclose(float(value), float(text), rel_tol=1e-9)
-    except ValueError:
-        return str(value) == text
-
-
 def _as_typed(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _leaves(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*path, key))
-        elif not isinstance(value, (list, tuple)):
-            yield (*path, key), value
+    """Return how a value is typed: 0.1 for 0.10 and 1e-1, true for True."""
+    try:
+        return f"{float(str(value)):.10g}"
+    except ValueError:
+        text = str(value)
+        return text.lower() if text.lower() in ("true", "false", "none") else text
 
 
 def _some(words: Sequence[str]) -> str:
+    words = list(dict.fromkeys(words))
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
     return f"such as {', '.join(words[:SHOWN])}{more}" if more else f"one of {', '.join(words)}"

@@ -18,7 +18,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ import torch
 from softmargin._files import write_file
 from softmargin.papers.core import Cell
 from softmargin.papers.plan import is_for_gpu
-from softmargin.papers.run import LOOK_EVERY, Ended, Report, Tally, attempt, begin
-from softmargin.papers.store import CELLS, CellStore
+from softmargin.papers.run import LOOK_EVERY, Show, Tally, begin, quiet
+from softmargin.papers.store import ARRAYS, CELLS, ERROR, RESULT, CellStore
 
 LOCAL = "local"
 ANSWER_WITHIN = 5.0  # seconds, for a port
@@ -40,7 +40,7 @@ AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 # despite its name: without it, Ray keeps to the loopback on any system
 BEYOND_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 MARK = ".folder-id"
-SENT = ("cell.json", "arrays.npz", "error.txt", "result.json")  # the last one says "finished"
+SENT = ("cell.json", ARRAYS, ERROR, RESULT)  # the last one says "finished"
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,6 @@ class Place:
     mark: str
     version: str
     threads: int
-
-    def store(self) -> CellStore:
-        """Return the cells of that folder, or of a temporary one where it cannot be seen."""
-        if self.is_seen():
-            return CellStore(Path(self.root))
-        # the mark stays the same when the driver starts again, so that checkpoints are found
-        name = f"softmargin-{getpass.getuser()}-{self.mark}"
-        return CellStore(Path(tempfile.gettempdir()) / name)
 
     def is_seen(self) -> bool:
         """Whether the folder of that name here is the driver's."""
@@ -73,7 +65,7 @@ def run_on_ray(
     store: CellStore,
     address: str,
     jobs: int | None = None,
-    report: Report | None = None,
+    show: Show = quiet,
 ) -> Tally:
     """Run the cells that are not finished on a cluster; one that fails does not stop the rest.
 
@@ -83,12 +75,13 @@ def run_on_ray(
         address: of a running cluster, ``"host:port"`` or ``"ray://host:port"``; ``"local"``
             starts one here, and stops it in the end.
         jobs: how many at a time, by default as many as the cluster takes.
-        report: told how far the cells are.
+        show: told how far the cells are.
 
     Raises:
         ConnectionError: where no cluster answers there.
     """
-    tally, waiting = begin(cells, store)
+    tally = begin(cells, store, show)
+    waiting = list(tally.waiting)
     if not waiting:
         return tally
     threads = torch.get_num_threads()
@@ -110,11 +103,10 @@ def run_on_ray(
             done, _ = ray.wait(list(running), timeout=LOOK_EVERY)
             for reference in done:
                 cell = running.pop(reference)
-                tally.end(cell, _receive(ray, reference, store.folder(cell).path))
+                _receive(ray, reference, store, cell)
+                tally.end(cell)
             for cell in running.values():
-                tally.shares[cell.key] = store.progress(cell)
-            if report is not None:
-                report(tally)
+                tally.note(cell, store.progress(cell))
     return tally
 
 
@@ -135,44 +127,57 @@ def place_of(store: CellStore, threads: int = 1) -> Place:
     return Place(str(root), mark.read_text(encoding="utf-8"), __version__, threads)
 
 
-def run_cell(place: Place, cell: Cell) -> Ended:
-    """Run a cell in a worker."""
+def run_cell(place: Place, cell: Cell) -> dict[str, bytes] | OSError:
+    """Run a cell in a worker; return the files to write at the driver, or that a disk is full."""
     from softmargin import __version__
 
     if __version__ != place.version:
-        return Ended(f"softmargin is {__version__} at the worker, {place.version} at the driver")
+        why = f"softmargin is {__version__} at the worker, {place.version} at the driver"
+        return {ERROR: why.encode()}
     torch.set_num_threads(place.threads)  # Ray sets one; sums differ in their last digits
-    store = place.store()
-    ended, folder = attempt(store, cell), store.folder(cell).path
-    if place.is_seen():
-        return ended
-    files = {name: (folder / name).read_bytes() for name in SENT if (folder / name).exists()}
-    if ended.error is None or not any(path.is_dir() for path in folder.iterdir()):
-        shutil.rmtree(folder)  # checkpoints of a cell that failed may be of use
-    return replace(ended, files=files)
-
-
-def _receive(ray: Any, reference: Any, folder: Path) -> Ended:
-    """Return how a cell ended, and write the files that its worker has sent back."""
+    store = CellStore(Path(place.root))
+    if not place.is_seen():
+        # the mark stays the same when the driver starts again, so that checkpoints are found
+        name = f"softmargin-{getpass.getuser()}-{place.mark}"
+        store = CellStore(Path(tempfile.gettempdir()) / name)
     try:
-        ended: Ended = ray.get(reference)
+        store.run(cell)
+    except OSError as error:
+        return error
+    if place.is_seen():
+        return {}
+    folder = store.folder(cell)
+    files = {name: (folder / name).read_bytes() for name in SENT if (folder / name).exists()}
+    if RESULT in files or not any(path.is_dir() for path in folder.iterdir()):
+        shutil.rmtree(folder)  # checkpoints of a cell that failed may be of use
+    return files
+
+
+def _receive(ray: Any, reference: Any, store: CellStore, cell: Cell) -> None:
+    """Write the files that a worker has sent back, or why it has sent none."""
+    try:
+        sent: dict[str, bytes] | OSError = ray.get(reference)
     except ray.exceptions.WorkerCrashedError:
-        return Ended(f"its worker died {RETRIES + 1} times")
+        sent = {ERROR: f"its worker died {RETRIES + 1} times".encode()}
     except ray.exceptions.RayError as error:
-        return Ended(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
-    if ended.files:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        sent = {ERROR: why.encode()}
+    if isinstance(sent, OSError):
+        raise sent
+    if sent:
+        folder = store.folder(cell)
         folder.mkdir(parents=True, exist_ok=True)
-    if "result.json" in ended.files:
-        (folder / "error.txt").unlink(missing_ok=True)
-    for name in SENT:
-        if name in ended.files:
-            write_file(folder / name, ended.files[name])
-    return ended
+        (folder / ERROR).unlink(missing_ok=True)
+        for name, content in sent.items():
+            write_file(folder / name, content)
 
 
 @contextmanager
 def connected(address: str, cpus: int | None = None) -> Iterator[Any]:
     """Connect to a cluster for a while; yield the module ``ray``.
+
+    Where the server of ``ray://`` fails to start a process for us, it is asked again: it forks
+    among threads, which now and then hangs until it gives up.
 
     Args:
         address: ``"host:port"``, ``"ray://host:port"``, or ``"local"`` to start one here.
@@ -190,28 +195,17 @@ def connected(address: str, cpus: int | None = None) -> Iterator[Any]:
             options |= {"object_store_memory": LOCAL_OBJECTS}
         else:
             check_answers(address)
-        try:
-            _init(ray, address, options)
-        except Exception as error:  # each kind of address fails in ways of its own
-            raise _refused(address, f"{type(error).__name__}: {error}") from None
+        for left in reversed(range(CONNECTIONS)):
+            try:
+                ray.init(address=address, **options)
+                break
+            except Exception as error:  # each kind of address fails in ways of its own
+                if not (left and isinstance(error, ConnectionAbortedError)):
+                    raise _refused(address, f"{type(error).__name__}: {error}") from None
+                ray.shutdown()
         try:
             yield ray
         finally:
-            ray.shutdown()
-
-
-def _init(ray: Any, address: str, options: dict[str, Any]) -> None:
-    """Connect; where the server of ``ray://`` fails to start a process for us, ask again.
-
-    It forks among threads, which now and then hangs until it gives up.
-    """
-    for left in reversed(range(CONNECTIONS)):
-        try:
-            ray.init(address=address, **options)
-            return
-        except ConnectionAbortedError:
-            if not left:
-                raise
             ray.shutdown()
 
 

@@ -8,26 +8,27 @@ sorts tables and filters the overview.
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from softmargin._files import write_file
+from softmargin._files import read_json
 from softmargin._papers import PAPERS
 from softmargin.charts import Chart
-from softmargin.charts.tones import Look, looks_of
+from softmargin.charts.tones import looks_of
 from softmargin.charts.vega import caption, script, specification
-from softmargin.papers.core import Experiment, experiments
-from softmargin.papers.outcome import VERDICTS, Outcome
-from softmargin.papers.pages import setup_of, source, whose
-from softmargin.papers.report_state import NOT_RUN, failures, missing
-from softmargin.papers.report_tables import TableView, table_view
-from softmargin.papers.write import NUMBERS, read_result
+from softmargin.papers.core import SCALES, Experiment, experiments, usual_folder
+from softmargin.papers.layout import DETAILS, NOTHING, Layout, layout
+from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
+from softmargin.papers.pages import LONGEST_OPEN, capital, setup_of, source, whose
+from softmargin.papers.store import CELLS, ERROR, RESULT, CellStore
+from softmargin.papers.write import read_results
 from softmargin.report.page import asset, content_policy, render, style_of
 
+NOT_RUN = "not run"
 # a sign beside each word, so that colour never speaks alone
 SIGNS = {
     "holds": "✓",
@@ -36,57 +37,21 @@ SIGNS = {
     "left open": "?",
     "shown": "◇",
     "path only": "…",
-    NOT_RUN: "–",
+    NOT_RUN: NOTHING,
 }
 HERE = "softmargin.papers"
-SHOWN = 130  # letters of a verdict in the overview
 MEANINGS = {**VERDICTS, NOT_RUN: "no result in this folder yet"}
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of the overview; ``has_result`` says whether there is a section to go to."""
-
-    id: str
-    paper: str
-    where: str
-    title: str
-    scale: str
-    seeds: int | None
-    word: str
-    sentence: str
-    has_result: bool
-
-    @property
-    def begins(self) -> str:
-        """The sentence as far as it is shown without a click: all of it, or whole words."""
-        return textwrap.wrap(self.sentence, SHOWN)[0] if self.sentence.strip() else ""
-
-    @property
-    def goes_on(self) -> str:
-        """The rest of the sentence."""
-        return " ".join(self.sentence.split()).removeprefix(self.begins).strip()
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart, what stands under it, and its specification as JSON."""
-
-    chart: Chart
-    caption: str
-    data: str
-
-
-@dataclass(frozen=True)
 class Part:
-    """The section of one experiment."""
+    """The section of one result: its figures are charts with caption and specification."""
 
     meta: Mapping[str, Any]
     outcome: Outcome
-    tables: Sequence[TableView]
-    figures: Sequence[Figure]
-    setup: Sequence[Sequence[str]]
-    environment: Sequence[tuple[str, str]]
+    tables: Sequence[Layout]
+    figures: Sequence[tuple[Chart, str, str]]
+    setup: Mapping[str, str]
 
 
 def results_page(folder: Path) -> str:
@@ -96,15 +61,22 @@ def results_page(folder: Path) -> str:
         folder: with a folder for each experiment, as ``softmargin reproduce run`` writes them.
 
     Raises:
-        ValueError: where the folder has no results, or some that cannot be read.
+        ValueError: where some results cannot be read.
     """
-    known = experiments()
-    found = _results(folder, known)
-    lines = _lines(found, known, missing(folder, known, found))
-    looks = looks_of(chart for _, outcome in found.values() for chart in outcome.charts)
+    known, found = experiments(), read_results(folder)
+    looks = looks_of(chart for _, outcome in found for chart in outcome.charts)
     tones = dict.fromkeys(look.tone for of_chart in looks for look in of_chart)
-    rest = iter(looks)
-    parts = [_part(meta, one, [next(rest) for _ in one.charts]) for meta, one in found.values()]
+    rest, parts = iter(looks), []
+    for meta, outcome in found:
+        specs = [specification(chart, next(rest), page=True) for chart in outcome.charts]
+        figures = [
+            (chart, caption(chart), _island(spec))
+            for chart, spec in zip(outcome.charts, specs, strict=True)
+        ]
+        tables = [layout(table, len(meta["seeds"])) for table in outcome.tables]
+        parts.append(Part(meta, outcome, tables, figures, setup_of(meta, outcome)))
+    lines = _lines(found, known, CellStore(folder))
+    counts = Counter(verdict.word for _, verdict in lines)
     style = style_of(tones, asset("style.css"), asset("results.css", HERE))
     scripts = [script(), asset("results.js", HERE)]
     return render(
@@ -115,105 +87,80 @@ def results_page(folder: Path) -> str:
         HERE,
         lines=lines,
         parts=parts,
-        failed=failures(folder, known),
-        counts=_counts(lines),
-        named=_named,
-        source=source,
-        whose=whose,
-        papers={key: PAPERS[key].subject for key in dict.fromkeys(line.paper for line in lines)},
+        failed=_failures(folder, known),
+        counts={word: counts[word] for word in dict.fromkeys((*SIGNS, *counts)) if counts[word]},
+        papers={key: PAPERS[key].subject for key in dict.fromkeys(m["paper"] for m, _ in lines)},
         signs=SIGNS,
         meanings=MEANINGS,
+        details=DETAILS,
+        nothing=NOTHING,
+        longest_open=LONGEST_OPEN,
+        capital=capital,
+        source=source,
+        whose=whose,
     )
-
-
-def write_results_page(folder: Path, out: Path) -> None:
-    """Write the report over a results folder to a file, whole or not at all.
-
-    Args:
-        folder: the results.
-        out: the file, such as ``results/index.html``.
-
-    Raises:
-        ValueError: as :func:`results_page`.
-        OSError: where the file cannot be written.
-    """
-    write_file(out, results_page(folder))
-
-
-def _results(
-    folder: Path, known: Mapping[str, Experiment]
-) -> dict[str, tuple[dict[str, Any], Outcome]]:
-    """Return all results by id: in the order of the papers, then those of unknown ids."""
-    names = [path.parent.name for path in sorted(folder.glob(f"*/{NUMBERS}"))]
-    if not names:
-        raise ValueError(
-            f"results must be a folder in which softmargin reproduce run has written some, "
-            f"but {str(folder)!r} has none."
-        )
-    order = list(known)
-    names.sort(key=lambda name: order.index(name) if name in known else len(order))
-    found = {name: read_result(folder / name) for name in names}
-    for name, (meta, _) in found.items():
-        if meta["id"] != name:
-            raise ValueError(
-                f"results must be in a folder named by their id, but {str(folder / name)!r} holds "
-                f"those of {meta['id']!r}."
-            )
-    return found
 
 
 def _lines(
-    found: Mapping[str, tuple[Mapping[str, Any], Outcome]],
+    found: Sequence[tuple[Mapping[str, Any], Outcome]],
     known: Mapping[str, Experiment],
-    lacking: Mapping[str, str],
-) -> list[Line]:
+    store: CellStore,
+) -> list[tuple[Mapping[str, Any], Verdict]]:
     """Return the overview: all that is known in its order, then results of unknown ids."""
+    results = {meta["id"]: (meta, outcome.verdict) for meta, outcome in found}
     lines = []
-    for name in dict.fromkeys((*known, *found)):
-        if name in found:
-            meta, outcome = found[name]
-            says = outcome.verdict
-            counted = name not in known or known[name].spread
-            seeds = len(meta["seeds"]) if counted else None
-            described = meta["paper"], meta["where"], meta["title"], meta["scale"], seeds
-            lines.append(Line(name, *described, says.word, says.sentence, True))
+    for name, each in known.items():
+        declared = {"id": name, "paper": each.paper, "where": each.where, "title": each.title}
+        if name in results:
+            lines.append(results.pop(name))
         else:
-            each = known[name]
-            described = each.paper, each.where, each.title, "", None
-            lines.append(Line(name, *described, NOT_RUN, lacking[name], False))
-    return lines
+            verdict = Verdict(NOT_RUN, remark=_how_far(each, store))
+            lines.append(({**declared, "scale": "", "seeds": []}, verdict))
+    return [*lines, *results.values()]
 
 
-def _counts(lines: Iterable[Line]) -> dict[str, int]:
-    """Return how many there are of each verdict, in the order of the verdicts."""
-    counts = Counter(line.word for line in lines)
-    return {word: counts[word] for word in dict.fromkeys((*SIGNS, *counts)) if counts[word]}
+def _how_far(experiment: Experiment, store: CellStore) -> str:
+    """Return why an experiment has no result, in one sentence."""
+    command = f"softmargin reproduce run {experiment.id}"
+    for scale in reversed(SCALES):
+        cells = experiment.cells(experiment.scope(scale))
+        done = sum(store.is_finished(cell) for cell in cells)
+        if done:
+            here = "" if store.root == usual_folder(scale) else f" --out {quote(str(store.root))}"
+            return (
+                f"Begun: {done} of {len(cells)} cells are finished at {scale} scale; "
+                f"{command} --scale {scale}{here} goes on."
+            )
+    return f"No result yet; {command} makes it."
 
 
-def _part(meta: dict[str, Any], outcome: Outcome, looks: Sequence[Sequence[Look]]) -> Part:
-    figures = [
-        Figure(chart, caption(chart), _island(specification(chart, own, page=True)))
-        for chart, own in zip(outcome.charts, looks, strict=True)
+def _failures(folder: Path, known: Mapping[str, Experiment]) -> list[tuple[str, list[str], str]]:
+    """Return the cells that failed when they were last run: label, ids, and what the error says."""
+    failed = [
+        path.parent
+        for path in sorted((folder / CELLS).glob(f"*/{ERROR}"))
+        if not (path.parent / RESULT).exists()
     ]
-    environment = {**meta["versions"], **meta["facts"]}
-    return Part(
-        meta,
-        outcome,
-        [table_view(table, len(meta["seeds"])) for table in outcome.tables],
-        figures,
-        list(setup_of(meta, outcome).items()),
-        [(key, str(value)) for key, value in environment.items()],
-    )
+    owners: dict[str, list[str]] = {path.name: [] for path in failed}
+    for name, experiment in known.items() if failed else ():
+        scopes = [experiment.scope(scale) for scale in SCALES]
+        for key in {cell.key for scope in scopes for cell in experiment.cells(scope)}:
+            if key in owners:
+                owners[key].append(name)
+    return [(_label(path), owners[path.name], _first_line(path / ERROR)) for path in failed]
 
 
-def _named(title: str) -> str:
-    """Return a title with a capital first letter, unless that is a symbol such as β."""
-    return title[:1].upper() + title[1:] if title[:1].isascii() else title
+def _label(cell: Path) -> str:
+    try:
+        return str(read_json(cell / "cell.json", "")["label"])
+    except (OSError, ValueError, KeyError):
+        return cell.name
+
+
+def _first_line(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
 
 
 def _island(data: Any) -> str:
     """Return JSON that can stand inside a script element whatever its texts hold."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -19,14 +19,14 @@ differ by, plus 1e-6:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 
+from softmargin import data
 from softmargin.calibration import calibration_metrics
+from softmargin.data.errors import MissingDataError
 from softmargin.papers.core import Array, Cell, Result
 
 EXACT = 1e-6
@@ -35,60 +35,49 @@ SCORES = ("accuracy", "nll", "ece")
 ROUNDED_AFTER = ("mnist",)  # kinds of work that score first and round then
 
 
-@dataclass(frozen=True)
-class Scored:
-    """One score of one set of logits: as stored, as found again, and how far it may be off."""
-
-    where: str
-    stored: float
-    found: float
-    allowed: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the stored score is what the logits give; NaN agrees with NaN."""
-        if np.isinf(self.allowed):
-            return True
-        if not (np.isfinite(self.stored) and np.isfinite(self.found)):
-            return bool(np.isnan(self.stored) and np.isnan(self.found))
-        return abs(self.stored - self.found) <= self.allowed
-
-
-def scored_again(
-    cell: Cell, result: Result, labels_of: Callable[[Cell], Array | None]
-) -> Iterator[Scored]:
-    """Score all test logits of a finished cell again.
+def score_again(cell: Cell, result: Result) -> Iterator[str]:
+    """Score the test logits of a finished cell again; yield for each score what is wrong with it.
 
     Args:
-        cell: the cell.
-        result: its result; arrays called ``logits`` or ``..._logits`` of shape (..., samples,
-            classes) are scored against an array of labels of the same stem, or else against what
-            ``labels_of`` gives.
-        labels_of: returns the test labels of a cell that does not store them, or None.
+        cell: the cell. Where its data set is needed and not on this machine, nothing is scored.
+        result: its result: ``test_logits`` of shape (..., samples, classes), ``test_labels`` where
+            they are not those of its data set, and the scores under ``final``.
     """
-    for name, logits in result.arrays.items():
-        if not name.endswith("logits") or logits.ndim < 2:
-            continue
-        scores = _stored_scores(result.numbers, name)
-        if scores is None:
-            continue
-        labels = result.arrays.get(name.removesuffix("logits") + "labels")
-        if labels is None:
-            labels = labels_of(cell)
-        if labels is None or labels.shape != (logits.shape[-2],):
-            continue
-        rounded = cell.work in ROUNDED_AFTER and logits.dtype == np.float16
-        for place in np.ndindex(logits.shape[:-2]):
-            again = scores_of(logits[place], labels)
-            allowed = dict.fromkeys(SCORES, EXACT)
-            if rounded:
-                allowed = allowances(logits[place], labels)
-            for score in SCORES:
-                if score in scores:
-                    stored = np.array(scores[score], dtype=np.float64)[place]
-                    index = "".join(f"[{i}]" for i in place)
-                    where = f"{score}{index} of {name}"
-                    yield Scored(where, float(stored), again[score], allowed[score])
+    logits, stored = result.arrays.get("test_logits"), result.numbers.get("final")
+    labels = result.arrays.get("test_labels", None if logits is None else _test_labels(cell))
+    if logits is None or labels is None or stored is None:
+        return
+    for place in np.ndindex(logits.shape[:-2]):
+        again, allowed = scores_of(logits[place], labels), dict.fromkeys(SCORES, EXACT)
+        if cell.work in ROUNDED_AFTER and logits.dtype == np.float16:
+            allowed = allowances(logits[place], labels)
+        for score in SCORES:
+            written = float(np.array(stored[score], dtype=np.float64)[place])
+            if is_within(written, again[score], allowed[score]):
+                yield ""
+                continue
+            index = "".join(f"[{i}]" for i in place)
+            yield (
+                f"{score}{index} of test_logits is stored as {written:.8g}, but the logits give "
+                f"{again[score]:.8g} (to {allowed[score]:.1g})"
+            )
+
+
+def is_within(stored: float, found: float, allowed: float) -> bool:
+    """Whether two numbers are that close; NaN agrees with NaN, and all where nothing is known."""
+    if np.isinf(allowed) or (np.isnan(stored) and np.isnan(found)):
+        return True
+    return bool(abs(stored - found) <= allowed)
+
+
+def _test_labels(cell: Cell) -> Array | None:
+    """Return the test labels of a cell's data set, where it is on this machine."""
+    try:
+        dataset = data.load(cell.config["data"], seed=cell.config["seed"], download=False)
+    except (MissingDataError, KeyError):
+        return None
+    labels: Array = dataset.test.y.numpy()
+    return labels
 
 
 def scores_of(logits: Array, labels: Array) -> dict[str, float]:
@@ -128,12 +117,3 @@ def allowances(logits: Array, labels: Array) -> dict[str, float]:
     ece = np.where(close, 2.0, np.where(crossing, with_bin, by_itself))
     means = {"accuracy": close.mean(), "nll": nll.mean(), "ece": ece.mean()}
     return {name: EXACT + float(mean) for name, mean in means.items()}
-
-
-def _stored_scores(numbers: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Return the scores of an array: under its stem, under ``final``, or the numbers themselves."""
-    stem = name.removesuffix("logits").removesuffix("_")
-    for found in (numbers.get(stem), numbers.get("final"), numbers.get("scores"), numbers):
-        if isinstance(found, Mapping) and "accuracy" in found:
-            return found
-    return None

@@ -27,9 +27,9 @@ from softmargin.papers.core import Cell, Result, find_work
 from softmargin.training.folder import RunFolder
 
 CELLS = ".cells"
-RESULT, ARRAYS = "result.json", "arrays.npz"
+RESULT, ARRAYS, ERROR, PROGRESS = "result.json", "arrays.npz", "error.txt", "progress"
 FORMAT = 1  # of a cell's files; those before it was written down are of the first
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)  # no other cell would find space either
 
 
 class CellStore:
@@ -43,120 +43,137 @@ class CellStore:
         """Let one process at a time write results, so that the page over all of them has all."""
         return RunFolder(self.root / CELLS).locked(wait=True)
 
-    def folder(self, cell: Cell) -> RunFolder:
+    def folder(self, cell: Cell) -> Path:
         """Return the folder of a cell."""
-        return RunFolder(self.root / CELLS / cell.key)
+        return self.root / CELLS / cell.key
 
     def is_finished(self, cell: Cell) -> bool:
         """Whether the cell has a result."""
-        return (self.folder(cell).path / RESULT).exists()
-
-    def result(self, cell: Cell) -> Result:
-        """Return the result of a finished cell.
-
-        Raises:
-            DamagedFileError: where a file of the cell is not what was written.
-        """
-        stored, content = self._checked(cell)
-        if content is None:
-            return Result(stored["numbers"])
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                return Result(stored["numbers"], {name: arrays[name] for name in arrays.files})
-        except Exception as error:  # of an archive without a checksum anything may be broken
-            path = self.folder(cell).path / ARRAYS
-            raise DamagedFileError(path, f"it cannot be read ({error})", _remedy(path)) from None
-
-    def seconds(self, cell: Cell) -> float:
-        """Return how long a finished cell took."""
-        return float(self._stored(cell)["seconds"])
-
-    def check(self, cell: Cell) -> None:
-        """Refuse a finished cell that was damaged, or whose files are another version's."""
-        if self.is_finished(cell):
-            self._checked(cell)
+        return (self.folder(cell) / RESULT).exists()
 
     def error(self, cell: Cell) -> str | None:
         """Return what a cell failed with, if it did."""
-        path = self.folder(cell).path / "error.txt"
+        path = self.folder(cell) / ERROR
         return path.read_text(encoding="utf-8") if path.exists() else None
 
     def keep_error(self, cell: Cell, text: str) -> None:
         """Note what a cell failed with."""
-        write_file(self.folder(cell).path / "error.txt", text)
+        self.folder(cell).mkdir(parents=True, exist_ok=True)
+        write_file(self.folder(cell) / ERROR, text)
 
     def progress(self, cell: Cell) -> float:
         """Return how far a cell is, from 0 to 1."""
         if self.is_finished(cell):
             return 1.0
         try:
-            return float((self.folder(cell).path / "progress").read_text())
+            return float((self.folder(cell) / PROGRESS).read_text())
         except (OSError, ValueError):
             return 0.0
 
-    def run(self, cell: Cell, report: Callable[[float], None] | None = None) -> None:
+    def run(self, cell: Cell, report: Callable[[float], None] = lambda _: None) -> None:
         """Run a cell that is not finished, and keep its result or its error.
 
         A second process that wants the same cell waits for the first and finds it finished.
+
+        Raises:
+            OSError: where the disk is full.
         """
-        folder = self.folder(cell)
-        with folder.locked(wait=True):
+        folder, told = self.folder(cell), 0.0
+
+        def tell(share: float) -> None:
+            """Pass progress on, and to a file once a second, where other processes can read it."""
+            nonlocal told
+            report(share)
+            if (now := time.monotonic()) - told > 1:
+                told = now
+                with suppress(OSError):  # results do not depend on it
+                    write_file(folder / PROGRESS, f"{share:.4f}")
+
+        with RunFolder(folder).locked(wait=True):
             if self.is_finished(cell):
                 return
-            (folder.path / "error.txt").unlink(missing_ok=True)
+            (folder / ERROR).unlink(missing_ok=True)
             described = {"work": cell.work, "config": dict(cell.config), "label": cell.label}
-            write_json(folder.path / "cell.json", described)
-            tell = _Teller(folder, report)
+            write_json(folder / "cell.json", described)
             started = time.monotonic()
             try:
-                result = find_work(cell.work)(cell.config, folder.path, tell)
+                result = find_work(cell.work)(cell.config, folder, tell)
+                _keep(folder, result, time.monotonic() - started)
             except Exception as error:
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise
                 text = f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
-                with suppress(OSError):  # where not even this can be written, the error says why
-                    self.keep_error(cell, text)
-                raise
-            self._keep(folder, result, time.monotonic() - started)
+                self.keep_error(cell, text)
 
     def tidy(self, cell: Cell) -> None:
         """Remove what is left where a process was killed just after it had finished a cell."""
         folder = self.folder(cell)
-        if any(_has_served(path) for path in folder.path.iterdir()):
-            with folder.locked(wait=True):
-                _tidy(folder.path)
+        if any(map(_has_served, folder.iterdir())):
+            with RunFolder(folder).locked(wait=True):
+                _tidy(folder)
 
-    def _keep(self, folder: RunFolder, result: Result, seconds: float) -> None:
-        content: dict[str, Any] = {"format": FORMAT, "numbers": result.numbers, "arrays": None}
-        if result.arrays:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
-            write_file(folder.path / ARRAYS, buffer.getvalue())
-            content["arrays"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-        write_json(folder.path / RESULT, {**content, "seconds": round(seconds, 2)})
-        _tidy(folder.path)
-
-    def _checked(self, cell: Cell) -> tuple[dict[str, Any], bytes | None]:
-        """Return what is stored of a finished cell, and the content of its arrays, if it has any.
+    def result(self, cell: Cell) -> Result:
+        """Return the result of a finished cell.
 
         Cells of earlier versions do not say whether they have arrays, and have no checksum.
-        """
-        stored, path = self._stored(cell), self.folder(cell).path / ARRAYS
-        expected = stored.get("arrays", ...)
-        if expected is None or (expected is ... and not path.exists()):
-            return stored, None
-        if not path.exists():
-            raise DamagedFileError(path, "it is missing", _remedy(path))
-        content = path.read_bytes()
-        if expected is not ... and hashlib.sha256(content).hexdigest() != expected:
-            raise DamagedFileError(path, "it does not match its checksum", _remedy(path))
-        return stored, content
 
-    def _stored(self, cell: Cell) -> dict[str, Any]:
-        path = self.folder(cell).path / RESULT
-        stored = read_format(path, "cells", FORMAT, _remedy(path), unsaid=1)
+        Raises:
+            DamagedFileError: where a file of the cell is not what was written.
+            ValueError: where it is of another version.
+        """
+        folder = self.folder(cell)
+        remedy = (
+            f"delete the folder {str(folder)!r} and run the same command again, which computes "
+            "this cell again"
+        )
+        stored = read_format(folder / RESULT, "cells", FORMAT, remedy, unsaid=1)
         for name, kind in (("numbers", dict), ("seconds", (int, float))):
             if not isinstance(stored.get(name), kind):
-                raise DamagedFileError(path, f"it has no {name}", _remedy(path))
-        return stored
+                raise DamagedFileError(folder / RESULT, f"it has no {name}", remedy)
+        numbers, seconds = stored["numbers"], float(stored["seconds"])
+        path, expected = folder / ARRAYS, stored.get("arrays", ...)
+        if expected is None or (expected is ... and not path.exists()):
+            return Result(numbers, {}, seconds)
+        if not path.exists():
+            raise DamagedFileError(path, "it is missing", remedy)
+        content = path.read_bytes()
+        if expected is not ... and checksum(content) != expected:
+            raise DamagedFileError(path, "it does not match its checksum", remedy)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                return Result(numbers, dict(arrays), seconds)
+        except Exception as error:  # of an archive without a checksum anything may be broken
+            raise DamagedFileError(path, f"it cannot be read ({error})", remedy) from None
+
+
+def _keep(folder: Path, result: Result, seconds: float) -> None:
+    """Write the files of a result, the one that says "finished" last."""
+    content: dict[str, Any] = {"format": FORMAT, "numbers": result.numbers, "arrays": None}
+    if result.arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
+        write_file(folder / ARRAYS, buffer.getvalue())
+        content["arrays"] = checksum(buffer.getvalue())
+    write_json(folder / RESULT, {**content, "seconds": round(seconds, 2)})
+    _tidy(folder)
+
+
+def checksum(content: bytes) -> str:
+    """Return the checksum of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _tidy(folder: Path) -> None:
+    for path in filter(_has_served, folder.iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _has_served(path: Path) -> bool:
+    """Whether it only served to finish a cell: checkpoints, progress, what a kill has left."""
+    return path.is_dir() or path.name == PROGRESS or path.suffix == UNFINISHED
 
 
 def read_format(
@@ -186,43 +203,3 @@ def read_format(
             "is from another version of softmargin."
         )
     return read_json(path, remedy)
-
-
-def _remedy(path: Path) -> str:
-    return (
-        f"delete the folder {str(path.parent)!r} and run the same command again, which computes "
-        "this cell again"
-    )
-
-
-def _tidy(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif _has_served(path):
-            path.unlink(missing_ok=True)
-
-
-def _has_served(path: Path) -> bool:
-    """Whether it only served to finish a cell: checkpoints, progress, what a kill has left."""
-    return path.is_dir() or path.name == "progress" or path.suffix == UNFINISHED
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether an error says that there is no space left, which no other cell would find either."""
-    return isinstance(error, OSError) and error.errno in FULL
-
-
-class _Teller:
-    """Passes progress on, and to a file once a second, where other processes can read it."""
-
-    def __init__(self, folder: RunFolder, report: Callable[[float], None] | None) -> None:
-        self.path, self.report, self.told = folder.path / "progress", report, 0.0
-
-    def __call__(self, share: float) -> None:
-        if self.report is not None:
-            self.report(share)
-        if (now := time.monotonic()) - self.told > 1:
-            self.told = now
-            with suppress(OSError):  # results do not depend on it
-                write_file(self.path, f"{share:.4f}")

@@ -15,36 +15,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from softmargin import data
 from softmargin._files import DamagedFileError
-from softmargin.data.errors import MissingDataError
 from softmargin.papers import core
-from softmargin.papers.core import Array, Cell, Experiment, Result, Scope
-from softmargin.papers.outcome import Entry, Outcome, ResultTable
+from softmargin.papers.core import Cell, Experiment, Result, Scope
+from softmargin.papers.outcome import Entry, Outcome, plain
 from softmargin.papers.pages import index_page, result_page
-from softmargin.papers.rescoring import scored_again
-from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, scipy_stats
-from softmargin.papers.store import CellStore
+from softmargin.papers.rescoring import EXACT, is_within, score_again
+from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, t_quantile, t_test_p
+from softmargin.papers.store import CellStore, checksum
 from softmargin.papers.write import (
     NUMBERS,
     PAGE,
-    checksum,
-    plain,
     read_numbers,
     read_result,
     read_results,
 )
 
-EXACT = 1e-6  # of a number's size, or of 1 where it is smaller
 FOUR_DECIMALS = 1e-4  # of two means, each rounded by at most half of that
-LEVEL = 0.95
 
 
 @dataclass
@@ -63,30 +55,25 @@ class Checked:
     scores: int = 0
     problems: list[str] = field(default_factory=list)
 
-
-def results_in(out: Path, wanted: Sequence[str] = ()) -> list[str]:
-    """Return the ids that have results in a folder: all, or the wanted ones, which must be there.
-
-    Raises:
-        ValueError: in one sentence, where there are none.
-    """
-    there = sorted(path.parent.name for path in out.glob(f"*/{NUMBERS}"))
-    if not there:
-        raise ValueError(f"argument --out: must be a folder with results, but got {str(out)!r}.")
-    for name in wanted:
-        if name not in there:
-            raise ValueError(
-                f"ID must be one that {str(out)!r} has results of, such as "
-                f"{', '.join(there[:8])}, but got {name!r}."
-            )
-    return [name for name in there if not wanted or name in wanted]
+    @property
+    def how(self) -> str:
+        """How it was checked, in words."""
+        if not self.cells:
+            return "numbers and page agree; its cells are not here"
+        scores = f", {self.scores} scores from stored logits" if self.scores else ""
+        return f"the same again from {self.cells} cell{'s' if self.cells > 1 else ''}{scores}"
 
 
 def verify(out: Path, wanted: Sequence[str] = ()) -> Iterator[Checked]:
-    """Check the results in a folder one by one, and in the end the page over all of them."""
+    """Check the results in a folder one by one, and in the end the page over all of them.
+
+    Args:
+        out: the folder.
+        wanted: the ids of the results to check, by default all.
+    """
     store, scored = CellStore(out), set[str]()
     damaged = False
-    for name in results_in(out, wanted):
+    for name in wanted or sorted(path.parent.name for path in out.glob(f"*/{NUMBERS}")):
         checked = Checked(name)
         try:
             _check_result(out / name, store, checked, scored)
@@ -101,9 +88,7 @@ def verify(out: Path, wanted: Sequence[str] = ()) -> Iterator[Checked]:
 
 def _check_result(folder: Path, store: CellStore, checked: Checked, scored: set[str]) -> None:
     """Check one result; ``scored`` has the keys of the cells whose logits were scored before."""
-    (meta, outcome), stored = read_result(folder), read_numbers(folder)
-    if meta["id"] != checked.id:
-        checked.problems.append(f"{NUMBERS} is of {meta['id']}")
+    (meta, outcome), stored = read_result(folder, checked.id), read_numbers(folder)
     checked.problems += number_differences(outcome)
     experiment = core.experiments().get(meta["id"])
     scope = Scope(meta["scale"], tuple(meta["seeds"]))
@@ -144,27 +129,12 @@ def _checked_cells(
             checked.problems.append(f"{name}: cannot be read: {error}")
             return []
         finished.append((cell, result))
-        if cell.key in scored:  # experiments share cells
-            continue
-        scored.add(cell.key)
-        for score in scored_again(cell, result, _test_labels):
-            checked.scores += 1
-            if not score.agrees:
-                checked.problems.append(
-                    f"{name}: {score.where} is stored as {score.stored:.8g}, but the logits give "
-                    f"{score.found:.8g} (to {score.allowed:.1g})"
-                )
+        if cell.key not in scored:  # experiments share cells
+            scored.add(cell.key)
+            found = list(score_again(cell, result))
+            checked.scores += len(found)
+            checked.problems += [f"{name}: {problem}" for problem in found if problem]
     return finished
-
-
-def _test_labels(cell: Cell) -> Array | None:
-    """Return the test labels of a cell's data set, where it is on this machine."""
-    try:
-        dataset = data.load(cell.config["data"], seed=cell.config["seed"], download=False)
-    except (MissingDataError, KeyError):
-        return None
-    labels: Array = dataset.test.y.numpy()
-    return labels
 
 
 def _concluded_again(
@@ -173,117 +143,97 @@ def _concluded_again(
     finished: Sequence[tuple[Cell, Result]],
     stored: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield where what is written is not what the cells give: a line for each entry and curve."""
+    """Yield where what is written is not what the cells give."""
     try:
-        fresh = plain(experiment.conclude(scope, finished).as_dict())
+        fresh = experiment.conclude(scope, finished).as_dict()
     except Exception as error:  # numbers that were tampered with may break anything
         yield f"its cells cannot be concluded from: {type(error).__name__}: {error}"
         return
-    ours, theirs = _by_place(stored), _by_place(fresh)
-    for place in dict.fromkeys((*ours, *theirs)):
-        if difference := first_difference(ours.get(place), theirs.get(place)):
-            yield f"{place}{difference}"
+    yield from differences({part: stored[part] for part in fresh}, fresh)
 
 
-def _by_place(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all parts of an outcome, as plain values, by what they are called."""
-    found = {part: outcome[part] for part in ("verdict", "notes", "setup")}
-    for table in outcome["tables"]:
-        title = f"table {table['title']!r}"
-        found[title] = {**table, "entries": len(table["entries"])}
-        found |= {
-            _entry_place(title, each["row"], each["column"]): each for each in table["entries"]
-        }
-    for chart in outcome["charts"]:
-        name = f"chart {chart['name']!r}"
-        found[name] = {**chart, "series": len(chart["series"])}
-        found |= {f"{name}, {each['name']!r}": each for each in chart["series"]}
-    return found
+def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:
+    """Yield where two plain values differ, and how: of rows of numbers the first place.
+
+    Example:
+        >>> list(differences({"values": [1.0, 2.0]}, {"values": [1.0, 2.5]}))
+        ['values[1]: 2.0 is written, but it is 2.5']
+        >>> list(differences([1.0, "a"], [1.0 + 1e-9, "a"]))
+        []
+    """
+    if isinstance(stored, Mapping) and isinstance(fresh, Mapping) and stored.keys() == fresh.keys():
+        for key in stored:
+            # what is in a list of parts has names of its own
+            step = "" if _has_parts(stored[key]) and _has_parts(fresh[key]) else f", {key}"
+            yield from differences(stored[key], fresh[key], f"{path}{step}")
+    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        for place, (ours, theirs) in enumerate(zip(stored, fresh, strict=True)):
+            found = list(differences(ours, theirs, f"{path}{_called(theirs, place)}"))
+            yield from found
+            if found and not _has_parts(fresh):
+                return
+    else:
+        numbers = isinstance(stored, (int, float)) and isinstance(fresh, (int, float))
+        if not (is_close(stored, fresh) if numbers else stored == fresh):
+            where = path.removeprefix(", ")
+            yield f"{where}: {_short(stored)} is written, but it is {_short(fresh)}"
+
+
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+
+
+def _called(part: Any, place: int) -> str:
+    """Return what a part of an outcome is called: a table, an entry, a chart, a curve."""
+    match part:
+        case {"title": title, "entries": _}:
+            return f", table {title!r}"
+        case {"row": row, "column": column}:
+            return _entry_place(row, column)
+        case {"name": name, "series": _}:
+            return f", chart {name!r}"
+        case {"name": name}:
+            return f", {name!r}"
+    return f"[{place}]"
 
 
 def is_close(a: float, b: float, to: float = EXACT) -> bool:
-    """Return whether two numbers agree; NaN agrees with NaN."""
-    if math.isnan(a) or math.isnan(b):
-        return math.isnan(a) and math.isnan(b)
-    return abs(a - b) <= to * max(1.0, abs(a), abs(b))
-
-
-def first_difference(stored: Any, fresh: Any, path: str = "") -> str:
-    """Return where two plain values differ first, and how; nothing where they do not.
-
-    Example:
-        >>> first_difference({"values": [1.0, 2.0]}, {"values": [1.0, 2.5]})
-        ', values[1]: 2.0 is written, but it is 2.5'
-        >>> first_difference([1.0, "a"], [1.0 + 1e-9, "a"])
-        ''
-    """
-    if isinstance(stored, Mapping) and isinstance(fresh, Mapping) and stored.keys() == fresh.keys():
-        pairs = [(f", {key}", stored[key], fresh[key]) for key in stored]
-    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
-        pairs = [(f"[{i}]", *pair) for i, pair in enumerate(zip(stored, fresh, strict=True))]
-    else:
-        numbers = isinstance(stored, (int, float)) and isinstance(fresh, (int, float))
-        same = is_close(stored, fresh) if numbers else stored == fresh
-        return "" if same else f"{path}: {_short(stored)} is written, but it is {_short(fresh)}"
-    differences = (first_difference(a, b, f"{path}{step}") for step, a, b in pairs)
-    return next(filter(None, differences), "")
+    """Return whether two numbers agree, relative to their size above 1; NaN agrees with NaN."""
+    return is_within(a, b, to * max(1.0, abs(a), abs(b)))
 
 
 def number_differences(outcome: Outcome) -> Iterator[str]:
-    """Yield what does not follow from the values of the tables: a line for each entry."""
+    """Yield which comparisons do not follow from the values of the tables."""
     for table in outcome.tables:
         by_place = {(each.row, each.column): each for each in table.entries}
+        again = []
         for entry in table.entries:
-            if entry.comparison is None:
-                continue
             base = None if entry.baseline is None else by_place.get(entry.baseline)
-            if base is None:
-                found = f"its baseline {entry.baseline} is not an entry of the table"
-            else:
-                found = _comparison_difference(entry, entry.comparison, base)
-            if found:
-                yield f"{_place(table, entry)}: {found}"
-        yield from _adjusted_differences(table)
+            again.append(replace(entry, comparison=_compared_again(entry, base)))
+        tested = [each.comparison if each.adjusted is not None else None for each in again]
+        adjusted = holm([math.nan if each is None else each.p for each in tested]).tolist()
+        again = [
+            each if each.adjusted is None else replace(each, adjusted=own)
+            for each, own in zip(again, adjusted, strict=True)
+        ]
+        fresh = replace(table, entries=again)
+        yield from differences([plain(asdict(table))], [plain(asdict(fresh))])
 
 
-def _comparison_difference(entry: Entry, stored: Comparison, base: Entry) -> str:
-    """Return in what a comparison is not that of an entry with its baseline, or nothing."""
+def _compared_again(entry: Entry, base: Entry | None) -> Comparison | None:
+    """Compare an entry with its baseline as it was compared, as far as the table can tell."""
+    stored = entry.comparison
+    if stored is None or base is None:
+        return None
     if stored.method.startswith("paired bootstrap"):
-        fresh, to = paired_bootstrap(entry.values, base.values, seed=0), EXACT
-    else:
-        fresh, to = _from_interval(stored, entry.mean - base.mean), FOUR_DECIMALS
-    for name in ("difference", "low", "high", "p", "n"):
-        ours, theirs = getattr(stored, name), getattr(fresh, name)
-        if not is_close(ours, theirs, to if name == "difference" else EXACT):
-            against = f"{base.row!r}, {base.column!r}"
-            return f"{name} is written as {ours:.8g}, but against {against} it is {theirs:.8g}"
-    return ""
-
-
-def _from_interval(stored: Comparison, difference: float) -> Comparison:
-    """Return a corrected t-test as its own interval and the means of its runs give it."""
-    half = (stored.high - stored.low) / 2
-    low, high = stored.difference - half, stored.difference + half
-    p = float(stored.difference == 0)
+        return paired_bootstrap(entry.values, base.values, seed=0)
+    difference = entry.mean - base.mean
+    if is_close(stored.difference, difference, FOUR_DECIMALS):
+        difference = stored.difference
+    half, p = (stored.high - stored.low) / 2, float(difference == 0)
     if half > 0:
-        t = scipy_stats().t
-        error = half / float(t.ppf(0.5 + LEVEL / 2, stored.n - 1))
-        p = 2 * float(t.sf(abs(stored.difference) / error, stored.n - 1))
-    return Comparison(difference, low, high, p, stored.n, stored.method)
-
-
-def _adjusted_differences(table: ResultTable) -> Iterator[str]:
-    tested = [each for each in table.entries if each.adjusted is not None and each.comparison]
-    p = np.array([each.comparison.p for each in tested if each.comparison])
-    if not ((p >= 0) & (p <= 1)).all():
-        yield f"table {table.title!r}: a p-value is not from 0 to 1"
-        return
-    for entry, fresh in zip(tested, holm(p), strict=True):
-        if entry.adjusted is not None and not is_close(entry.adjusted, float(fresh)):
-            yield (
-                f"{_place(table, entry)}: p after Holm's correction is written as "
-                f"{entry.adjusted:.8g}, but it is {fresh:.8g}"
-            )
+        p = t_test_p(difference, half / t_quantile(stored.n), stored.n)
+    return Comparison(difference, difference - half, difference + half, p, stored.n, stored.method)
 
 
 def _figure_differences(
@@ -325,7 +275,7 @@ def _place_in_table(ours: str, theirs: str, columns: Sequence[str]) -> str:
         return ""
     changed = [name for name, a, b in zip(columns, own, other, strict=True) if a != b]
     if columns[1] == "" and len(columns) > 2:  # intervals, with an entry in every line
-        return f"{_entry_place('', other[0], other[1])}, {', '.join(changed)}"
+        return f"{_entry_place(other[0], other[1])}, {', '.join(changed)}"
     return f", row {other[0]!r}, column {', '.join(map(repr, changed))}"
 
 
@@ -334,12 +284,8 @@ def _cells(line: str) -> list[str]:
     return [cell.strip().replace("\0", "|") for cell in hidden.strip().strip("|").split("|")]
 
 
-def _place(table: ResultTable, entry: Entry) -> str:
-    return _entry_place(f"table {table.title!r}", entry.row, entry.column)
-
-
-def _entry_place(table: str, row: str, column: str) -> str:
-    return f"{table}, row {row!r}, column {column!r}"
+def _entry_place(row: str, column: str) -> str:
+    return f", row {row!r}, column {column!r}"
 
 
 def _short(value: Any) -> str:

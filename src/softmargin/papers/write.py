@@ -7,9 +7,7 @@ has its own checksum and those of the figures: what was changed afterwards is re
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -19,14 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from softmargin._files import write_file, write_json
+from softmargin._files import DamagedFileError, write_file, write_json
 from softmargin._papers import in_order
-from softmargin.charts import Chart
 from softmargin.charts.vega import svg
-from softmargin.papers.core import Cell, Experiment, Scope
-from softmargin.papers.outcome import Outcome
+from softmargin.papers.core import Cell, Experiment, Scope, experiments
+from softmargin.papers.outcome import Outcome, plain
 from softmargin.papers.pages import claims_page, index_page, result_page
-from softmargin.papers.store import read_format
+from softmargin.papers.store import checksum, read_format
 
 FORMAT = 2
 NUMBERS, PAGE = "numbers.json", "README.md"
@@ -51,7 +48,7 @@ def write_result(
         scope: at which scale, with which seeds.
         outcome: what was concluded.
         folder: the experiment's own folder, such as ``results/gd-tab1``; made where missing.
-        facts: what else is worth keeping, by name; ``command`` replaces the usual command.
+        facts: what else is worth keeping, by name.
     """
     names = [chart.name for chart in outcome.charts]
     for name in names:
@@ -60,45 +57,47 @@ def write_result(
                 "charts must have names of their own made of a-z, 0-9, '.', '_' and '-', "
                 f"but got {name!r}."
             )
-    meta = plain(_meta(experiment, scope, dict(facts or {})))
+    meta = plain(_meta(experiment, scope, facts or {}))
+    page = result_page(meta, outcome)
     folder.mkdir(parents=True, exist_ok=True)
-    outdated = _charts_in(folder) - set(names)
-    sums = _write_figures(outcome.charts, folder)
-    write_file(folder / PAGE, result_page(meta, outcome))
-    for name in outdated:  # before the numbers, which are what says that they were there
-        (folder / f"{name}.svg").unlink(missing_ok=True)
-    content = plain({"format": FORMAT, **meta, **outcome.as_dict(), "figures": sums})
+    outdated = _figures_in(folder)
+    sums = {}
+    for chart in outcome.charts:
+        text = svg(chart, outcome.charts)
+        write_file(folder / f"{chart.name}.svg", text)
+        sums[f"{chart.name}.svg"] = checksum(text.encode())
+    write_file(folder / PAGE, page)
+    for name in outdated - set(sums):  # before the numbers, which say that they were there
+        (folder / name).unlink(missing_ok=True)
+    content = {"format": FORMAT, **meta, **outcome.as_dict(), "figures": sums}
     write_json(folder / NUMBERS, content, dumps)
 
 
-def redraw(results: Path) -> None:
-    """Draw the figures of all results in a folder again, from their stored numbers."""
-    for path in sorted(results.glob(f"*/{NUMBERS}")):
-        _, outcome = read_result(path.parent)
-        values = read_numbers(path.parent)
-        values["figures"] = _write_figures(outcome.charts, path.parent)
-        write_json(path, values, dumps)
-
-
-def _write_figures(charts: Sequence[Chart], folder: Path) -> dict[str, str]:
-    """Write a file for each chart and return their checksums, by file name."""
-    figures = {f"{chart.name}.svg": svg(chart, charts) for chart in charts}
-    for name, text in figures.items():
-        write_file(folder / name, text)
-    return {name: checksum(text.encode()) for name, text in figures.items()}
-
-
-def read_result(folder: Path) -> tuple[dict[str, Any], Outcome]:
-    """Read back what :func:`write_result` wrote: what was run, and the outcome."""
-    values = read_numbers(folder)
-    path = folder / NUMBERS
+def _figures_in(folder: Path) -> set[str]:
+    """Return the names of the figures that an earlier run has left here."""
     try:
-        outcome = Outcome.from_dict(_with_nan(values))
-        return {name: values[name] for name in META}, outcome
+        return {f"{chart.name}.svg" for chart in read_result(folder)[1].charts}
+    except ValueError:
+        return set()
+
+
+def read_result(folder: Path, name: str = "") -> tuple[dict[str, Any], Outcome]:
+    """Read back what :func:`write_result` wrote: what was run, and the outcome.
+
+    Args:
+        folder: of the result.
+        name: the id that it must have, by default any.
+    """
+    values = read_numbers(folder)
+    try:
+        if name and values["id"] != name:
+            reason = f"it has the results of {values['id']!r}"
+            raise DamagedFileError(folder / NUMBERS, reason, REMEDY)
+        return {name: values[name] for name in META}, Outcome.from_dict(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"results must be whole, but got {str(path)!r}, in which {error} is missing or wrong: "
-            f"{REMEDY}."
+            f"results must be whole, but got {str(folder / NUMBERS)!r}, in which {error} is "
+            f"missing or wrong: {REMEDY}."
         ) from None
 
 
@@ -120,7 +119,7 @@ def read_numbers(folder: Path) -> dict[str, Any]:
 
 def read_results(results: Path) -> list[tuple[dict[str, Any], Outcome]]:
     """Read all results in a folder, in the order of the papers."""
-    found = [read_result(path.parent) for path in results.glob(f"*/{NUMBERS}")]
+    found = [read_result(path.parent, path.parent.name) for path in results.glob(f"*/{NUMBERS}")]
     return sorted(found, key=lambda each: in_order(each[0]["paper"], each[0]["id"]))
 
 
@@ -131,50 +130,32 @@ def write_index(results: Path) -> None:
     write_file(results / PAGE, index_page(found))
 
 
-def write_pages(results: Path, known: Mapping[str, Experiment], claims: Path | None = None) -> None:
+def write_pages(results: Path, claims: Path | None = None) -> int:
     """Write the pages of all results in a folder again, from their numbers; nothing is trained.
+
+    Results take the titles and claims that experiments have now.
 
     Args:
         results: the folder of all results.
-        known: experiments by id; results take their titles and claims as they are now.
         claims: where the page of all claims goes, too, if it is wanted.
+
+    Returns:
+        How many results there are.
     """
+    known = experiments()
     for path in results.glob(f"*/{NUMBERS}"):
         numbers = read_numbers(path.parent)
-        if (experiment := known.get(numbers["id"])) is not None:
-            declared = _declared(experiment, numbers["scale"])
+        if numbers["id"] in known:
+            declared = _declared(known[numbers["id"]], numbers["scale"])
             if any(numbers[name] != text for name, text in declared.items()):
                 write_json(path, {**numbers, **declared}, dumps)
     found = read_results(results)
-    pages = {results / meta["id"] / PAGE: result_page(meta, outcome) for meta, outcome in found}
-    pages[results / PAGE] = index_page(found)
+    for meta, outcome in found:
+        write_file(results / meta["id"] / PAGE, result_page(meta, outcome))
+    write_index(results)
     if claims is not None:
-        pages[claims] = claims_page(found)
-    for path, text in pages.items():
-        write_file(path, text)
-
-
-def checksum(content: bytes) -> str:
-    """Return the checksum of a file."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def plain(value: Any) -> Any:
-    """Return values as JSON has them: NumPy's as Python's, and None for what is not finite.
-
-    Example:
-        >>> plain({"a": (1.0, float("inf"), np.float32(0.5))})
-        {'a': [1.0, None, 0.5]}
-    """
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple, range)):
-        return [plain(each) for each in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+        write_file(claims, claims_page(found))
+    return len(found)
 
 
 def dumps(value: Any) -> str:
@@ -184,24 +165,20 @@ def dumps(value: Any) -> str:
 
 def _dumps(value: Any, indent: str) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    nested = isinstance(value, (dict, list)) and bool(value)
     row = isinstance(value, list) and not any(isinstance(x, (dict, list)) for x in value)
-    if not nested or row or len(indent) + len(text) <= ONE_LINE:
+    if not isinstance(value, (dict, list)) or row or len(indent) + len(text) <= ONE_LINE:
         return text
     deeper = indent + " "
     if isinstance(value, dict):
-        parts = [
-            f"{json.dumps(key, ensure_ascii=False)}: {_dumps(each, deeper)}"
-            for key, each in value.items()
-        ]
+        names = [f"{json.dumps(key, ensure_ascii=False)}: " for key in value]
+        parts = [name + _dumps(value[key], deeper) for key, name in zip(value, names, strict=True)]
     else:
         parts = [_dumps(each, deeper) for each in value]
-    first, last = "{}" if isinstance(value, dict) else "[]"
     inside = ",\n".join(deeper + part for part in parts)
-    return f"{first}\n{inside}\n{indent}{last}"
+    return f"{text[0]}\n{inside}\n{indent}{text[-1]}"
 
 
-def _meta(experiment: Experiment, scope: Scope, facts: dict[str, str]) -> dict[str, Any]:
+def _meta(experiment: Experiment, scope: Scope, facts: Mapping[str, str]) -> dict[str, Any]:
     from softmargin import __version__
 
     command = f"softmargin reproduce run {experiment.id} --scale {scope.scale}"
@@ -212,7 +189,7 @@ def _meta(experiment: Experiment, scope: Scope, facts: dict[str, str]) -> dict[s
         **_declared(experiment, scope.scale),
         "scale": scope.scale,
         "seeds": scope.seeds,
-        "command": facts.pop("command", command),
+        "command": command,
         "versions": {
             "softmargin": __version__,
             "torch": str(torch.__version__),
@@ -250,20 +227,3 @@ def _configuration(cells: Sequence[Cell]) -> dict[str, Any]:
         for cell, config in zip(cells, configs, strict=True)
     ]
     return {"common": common, "cells": own}
-
-
-def _charts_in(folder: Path) -> set[str]:
-    """Return the names of the charts that an earlier run has left here."""
-    try:
-        return {chart.name for chart in read_result(folder)[1].charts}
-    except ValueError:
-        return set()
-
-
-def _with_nan(value: Any) -> Any:
-    """Return stored values with NaN where a number is missing in a list."""
-    if isinstance(value, list):
-        return [math.nan if each is None else _with_nan(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _with_nan(each) for key, each in value.items()}
-    return value

@@ -102,12 +102,12 @@ def describe(calibrator: Calibrator) -> str:
     return f"{calibrator.num_classes} scales and biases"
 
 
-def as_dict(audit: Audit, source: str, samples: int, classes: int) -> dict[str, Any]:
+def as_dict(audit: Audit) -> dict[str, Any]:
     """Return everything that was found, ready for JSON."""
     return {
-        "source": source,
-        "samples": samples,
-        "classes": classes,
+        "source": audit.source,
+        "samples": audit.given.samples,
+        "classes": audit.num_classes,
         "folds": audit.folds,
         "results": {name: result.as_dict() for name, result in results(audit).items()},
         "calibrators": {
@@ -118,8 +118,10 @@ def as_dict(audit: Audit, source: str, samples: int, classes: int) -> dict[str, 
     }
 
 
-def calibration_page(audit: Audit, facts: list[tuple[str, str]], command: str, data: Any) -> str:
+def calibration_page(audit: Audit, command: str) -> str:
     """Return the report as one HTML page."""
+    size = f"{audit.given.samples} × {audit.num_classes}"
+    facts = [("Predictions", audit.source), ("Size", size)]
     found = [verdict(audit.given), *audit.notes["given"]]
     for name, result in audit.scaled.items():
         found.append(
@@ -139,7 +141,7 @@ def calibration_page(audit: Audit, facts: list[tuple[str, str]], command: str, d
                 [
                     Code(command),
                     Facts(facts),
-                    Download("calibration.json", json.dumps(data, indent=1)),
+                    Download("calibration.json", json.dumps(as_dict(audit), indent=1)),
                 ],
             ),
         ]

@@ -8,8 +8,10 @@ calls it. Values that the attribute would refuse are refused when the schedule i
 from softmargin.schedules.annealing import a_softmax_annealing, l_softmax_annealing, lgm_annealing
 from softmargin.schedules.base import Schedule, Schedules
 from softmargin.schedules.curves import Constant, Cosine, Geometric, InversePower, Linear, Piecewise
+from softmargin.schedules.feedback import CalibratedBeta
 
 __all__ = [
+    "CalibratedBeta",
     "Constant",
     "Cosine",
     "Geometric",

@@ -1,7 +1,8 @@
 """What a training run is: one frozen set of options, from the command line or a YAML file.
 
+An option is one field: its default, its check and its description, which is that of the flag too.
 Wherever a configuration comes from (flags, YAML, Python, a stored run), its values are checked
-once, here, by the table ``CHECKS``: type first, then what is allowed.
+here: type first, then what is allowed.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
+from softmargin._docs import document_arguments
 from softmargin._plain_checks import check_choice, check_count, check_number
 
-OPTIMIZERS = ("sgd", "adam", "adamw")
-PRECISIONS = ("32", "64", "bf16", "16")
+Config = TypeVar("Config", bound=type)
 LARGEST_SEED = 2**62
 DEEPEST = 8  # lists and mappings within each other in the options of a part
 
@@ -57,96 +58,6 @@ def naming(option: str, argument: str | None = None) -> Iterator[None]:
         if argument is not None and text.startswith(f"{argument} "):
             text = option + text.removeprefix(argument)
         raise OptionError(option, text) from None
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Everything that decides the numbers of a run.
-
-    Two runs with equal ones give equal numbers, on one machine and with the same number of
-    threads.
-
-    Attributes:
-        data: name of a data set of :mod:`softmargin.data`.
-        model: name of a network of :mod:`softmargin.models`.
-        head: name of a head, such as ``"linear"`` or ``"arcface"``; or a class of your own, a
-            subclass of :class:`softmargin.heads.Head`, which becomes ``"package.module:Class"``.
-        loss: name of a loss, such as ``"gradient_decay"`` or ``"focal"``; or a class of your own,
-            any ``nn.Module`` from logits and classes to one number.
-        model_options: arguments of the network.
-        head_options: arguments of the head.
-        loss_options: arguments of the loss.
-        center: weight λ of the center loss that is added, with running centers; 0 adds none.
-        schedules: settings that move, such as ``"beta=linear:0.1:1:30%"``.
-        epochs: passes over the training set.
-        batch: samples per step, over all processes.
-        lr: learning rate at its base.
-        lr_schedule: how it moves, see :func:`softmargin.training.rates.learning_rate`.
-        optimizer: ``"sgd"``, ``"adam"`` or ``"adamw"``.
-        momentum: of SGD.
-        weight_decay: of all parameters.
-        clip: largest norm of the gradient, or None.
-        augment: whether to crop with 4 pixels of padding; of pictures in a folder, to cut a random
-            part out and scale it. Both also mirror, where the data set says that a mirrored picture
-            is still of its class.
-        fraction: share of the training set to keep, or None.
-        pollute: share of training labels to move to another class.
-        seed: of weights, order, augmentation, fraction and pollution.
-        precision: ``"32"``, ``"64"``, ``"bf16"`` or ``"16"``, the last two with autocast.
-        record: whether to record every training sample's confidence at every epoch.
-    """
-
-    data: str = "digits"
-    model: str = "fcnn"
-    head: Any = "linear"  # kept as text; so is the loss
-    loss: Any = "gradient_decay"
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    head_options: Mapping[str, Any] = field(default_factory=dict)
-    loss_options: Mapping[str, Any] = field(default_factory=dict)
-    center: float = 0.0
-    schedules: tuple[str, ...] = ()
-    epochs: int = 10
-    batch: int = 100
-    lr: float = 0.01
-    lr_schedule: str = "constant"
-    optimizer: str = "sgd"
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    clip: float | None = None
-    augment: bool = False
-    fraction: float | None = None
-    pollute: float = 0.0
-    seed: int = 0
-    precision: str = "32"
-    record: bool = False
-
-    def __post_init__(self) -> None:
-        """Check every value, and keep it in its own type."""
-        for name, check in CHECKS.items():
-            with naming(name):
-                object.__setattr__(self, name, check(name, getattr(self, name)))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        values = dataclasses.asdict(self)
-        values["schedules"] = list(self.schedules)
-        return values
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
-        """Return the configuration of plain values; an unknown name is refused."""
-        names = [each.name for each in dataclasses.fields(cls)]
-        for name in values:
-            if name not in names:
-                raise OptionError(
-                    str(name), f"every option must be one of {', '.join(names)}, but got {name!r}."
-                )
-        return cls(**values)
-
-    def difference(self, other: TrainingConfig) -> list[str]:
-        """Return the names of the options in which two configurations differ."""
-        mine, theirs = self.as_dict(), other.as_dict()
-        return [name for name in mine if mine[name] != theirs[name]]
 
 
 Check = Callable[[str, Any], Any]
@@ -194,7 +105,12 @@ def _count(name: str, value: Any, *, least: int, most: int) -> int:
 
 
 def _number(
-    name: str, value: Any, *, inclusive: bool = False, below: float = math.inf, optional: bool
+    name: str,
+    value: Any,
+    *,
+    inclusive: bool = False,
+    below: float = math.inf,
+    optional: bool = False,
 ) -> float | None:
     if optional and value is None:
         return None
@@ -242,22 +158,115 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(_text(f"every one of {name}", each) for each in value)
 
 
-_share = partial(_number, inclusive=True, below=1.0, optional=False)
-_at_least_0 = partial(_number, inclusive=True, optional=False)
-CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(("data", "model", "lr_schedule"), _text),
-    **dict.fromkeys(("head", "loss"), _part),
-    **dict.fromkeys(("model_options", "head_options", "loss_options"), _options),
-    **dict.fromkeys(("augment", "record"), _flag),
-    **dict.fromkeys(("epochs", "batch"), partial(_count, least=1, most=10**9)),
-    **dict.fromkeys(("momentum", "pollute"), _share),
-    **dict.fromkeys(("center", "weight_decay"), _at_least_0),
-    "schedules": _texts,
-    "lr": partial(_number, optional=False),
-    "clip": partial(_number, optional=True),
-    "fraction": partial(_number, below=math.nextafter(1.0, 2.0), optional=True),
-    "optimizer": partial(_choice, allowed=OPTIMIZERS),
-    "precision": partial(_choice, allowed=PRECISIONS),
-    "seed": partial(_count, least=0, most=LARGEST_SEED),
-}
-"""How every option of a configuration is checked."""
+def _one_of(*allowed: str) -> Check:
+    return partial(_choice, allowed=allowed)
+
+
+_several = partial(_count, least=1, most=10**9)
+_seed = partial(_count, least=0, most=LARGEST_SEED)
+_share = partial(_number, inclusive=True, below=1.0)
+_at_least_0 = partial(_number, inclusive=True)
+_positive_or_none = partial(_number, optional=True)
+_part_of_all = partial(_number, below=math.nextafter(1.0, 2.0), optional=True)
+
+
+def _option(default: Any, check: Check, text: str) -> Any:
+    """Return an option: its default, its check and what it is."""
+    kept: Any = {"metadata": {"check": check, "text": text}}
+    return field(default_factory=dict, **kept) if default == {} else field(default=default, **kept)
+
+
+def _documented(config: Config) -> Config:
+    """List the options in the docstring."""
+    texts = {each.name: f"{each.metadata['text']}." for each in dataclasses.fields(config)}
+    return document_arguments(texts)(config)
+
+
+@_documented
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that decides the numbers of a run.
+
+    Two runs with equal ones give equal numbers, on one machine and with the same number of
+    threads. A head or loss may be given as a class and is kept as text.
+    """
+
+    data: str = _option("digits", _text, "data set, such as mnist, cifar10, digits, uci/iris")
+    model: str = _option("fcnn", _text, "network, such as fcnn, small_resnet, resnet18")
+    head: Any = _option(  # noqa: RUF009
+        "linear",
+        _part,
+        "head, such as linear, arcface (see softmargin losses), or a class of your own, a "
+        "subclass of Head, as package.module:Class",
+    )
+    loss: Any = _option(  # noqa: RUF009
+        "gradient_decay",
+        _part,
+        "loss, such as gradient_decay (see softmargin losses), or a class of your own, any "
+        "nn.Module from logits and classes to one number, as package.module:Class",
+    )
+    model_options: Mapping[str, Any] = _option({}, _options, "arguments of the network")
+    head_options: Mapping[str, Any] = _option({}, _options, "arguments of the head")
+    loss_options: Mapping[str, Any] = _option({}, _options, "arguments of the loss")
+    center: float = _option(
+        0.0, _at_least_0, "weight of a center loss to add, with running centers; 0 adds none"
+    )
+    schedules: tuple[str, ...] = _option(
+        (), _texts, "settings that move, such as beta=linear:0.1:1:30% or anneal=l_softmax"
+    )
+    epochs: int = _option(10, _several, "passes over the training set")
+    batch: int = _option(100, _several, "samples per step, over all processes")
+    lr: float = _option(0.01, _number, "learning rate at its base")
+    lr_schedule: str = _option(
+        "constant", _text, "how lr moves: constant, step:50%,75%, log_linear:1e-4 or one_cycle"
+    )
+    optimizer: str = _option("sgd", _one_of("sgd", "adam", "adamw"), "sgd, adam or adamw")
+    momentum: float = _option(0.9, _share, "momentum of sgd")
+    weight_decay: float = _option(0.0, _at_least_0, "weight decay, of all parameters")
+    clip: float | None = _option(None, _positive_or_none, "largest norm of the gradient")
+    augment: bool = _option(
+        False,
+        _flag,
+        "crop with 4 pixels of padding, or pictures in a folder at random, scaled; and mirror "
+        "where the data set says that a mirrored picture is still of its class",
+    )
+    fraction: float | None = _option(None, _part_of_all, "share of the training set to keep")
+    pollute: float = _option(0.0, _share, "share of training labels to move to another class")
+    seed: int = _option(
+        0, _seed, "seed of weights, order, augmentation, fraction and pollution (default: 0)"
+    )
+    precision: str = _option(
+        "32",
+        _one_of("32", "64", "bf16", "16"),
+        "32, 64, bf16 or 16, the last two with autocast",
+    )
+    record: bool = _option(False, _flag, "keep every training sample's confidence at every epoch")
+
+    def __post_init__(self) -> None:
+        """Check every value, and keep it in its own type."""
+        for each in dataclasses.fields(self):
+            name, check = each.name, each.metadata["check"]
+            with naming(name):
+                object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        values = dataclasses.asdict(self)
+        values["schedules"] = list(self.schedules)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
+        """Return the configuration of plain values; an unknown name is refused."""
+        names = [each.name for each in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                raise OptionError(
+                    str(name), f"every option must be one of {', '.join(names)}, but got {name!r}."
+                )
+        return cls(**values)
+
+    def difference(self, other: TrainingConfig) -> list[str]:
+        """Return the names of the options in which two configurations differ."""
+        mine, theirs = self.as_dict(), other.as_dict()
+        return [name for name in mine if mine[name] != theirs[name]]

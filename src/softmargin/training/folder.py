@@ -19,7 +19,7 @@ import io
 import json
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ from softmargin._files import (
 from softmargin.training.config import OptionError, TrainingConfig
 
 LOCK = ".lock"
+CHECKPOINT = "checkpoint.pt"
+CPU = torch.device("cpu")
 START_AGAIN = "delete it and run the same command again, which then trains from the start"
 RUN_AGAIN = "delete it and run the same command again"
 PREDICT_AGAIN = "delete it and result.json, and run the same train command again"
@@ -108,16 +110,16 @@ class RunFolder:
             return
         before, now = _flat(known), _flat(config)
         changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-        if not changed:
-            return
-        names = [name for _, name in changed]
-        was = f"{names[0]} {before[changed[0]]!r}" if changed[0] in before else "without it"
-        given = repr(now[changed[0]]) if changed[0] in now else "nothing"
-        text = f"{names[0]} must be as when the run in {str(self.path)!r} began, {was}, "
-        text += f"but got {given}"
-        if names[1:]:
-            text += f"; so must {', '.join(names[1:])}"
-        raise OptionError(names[0], f"{text}.")
+        if changed:
+            first, *others = (name for _, name in changed)
+            was = f"{first} {before[changed[0]]!r}" if changed[0] in before else "without it"
+            given = repr(now[changed[0]]) if changed[0] in now else "nothing"
+            more = f"; so must {', '.join(others)}" if others else ""
+            raise OptionError(
+                first,
+                f"{first} must be as when the run in {str(self.path)!r} began, {was}, "
+                f"but got {given}{more}.",
+            )
 
     def config(self) -> TrainingConfig | None:
         """Return the configuration kept, None where there is none yet."""
@@ -127,7 +129,7 @@ class RunFolder:
                 return TrainingConfig.from_dict(read_json(path, RUN_AGAIN))
             except OptionError as error:
                 raise DamagedFileError(path, str(error), RUN_AGAIN) from None
-        state = self.load(torch.device("cpu"))
+        state = self.load()
         return None if state is None else TrainingConfig.from_dict(state.get("config", {}))
 
     def result(self) -> dict[str, Any] | None:
@@ -135,28 +137,29 @@ class RunFolder:
         path = self.path / "result.json"
         return read_json(path, RUN_AGAIN) if path.exists() else None
 
-    def save_result(self, result: dict[str, Any]) -> None:
-        """Keep the final metrics, which ends the run."""
+    def save_result(self, result: dict[str, Any], logits: Tensor, labels: Tensor) -> None:
+        """Keep the test set's logits and labels, then the final metrics, which ends the run."""
+        z, y = logits.float().cpu().numpy(), labels.cpu().numpy()
+        self._write_sealed("predictions.npz", lambda file: np.savez(file, logits=z, labels=y))
         write_json(self.path / "result.json", result)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics of all epochs that are in the checkpoint."""
-        state = self.load(torch.device("cpu"))
+        state = self.load()
         return [] if state is None else list(state["metrics"])
 
     def save_metrics(self, epochs: Sequence[dict[str, Any]]) -> None:
         """Write the metrics of all epochs for other programs."""
-        self.write("metrics.jsonl", "".join(f"{json.dumps(each)}\n" for each in epochs))
+        text = "".join(f"{json.dumps(each)}\n" for each in epochs)
+        write_file(self.path / "metrics.jsonl", text)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the checkpoint."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        self.write("checkpoint.pt", seal(buffer.getvalue()))
+        self._write_sealed(CHECKPOINT, lambda file: torch.save(state, file))
 
-    def load(self, device: torch.device) -> dict[str, Any] | None:
+    def load(self, device: torch.device = CPU) -> dict[str, Any] | None:
         """Return the checkpoint, or None where there is none. It can hold no code."""
-        path = self.path / "checkpoint.pt"
+        path = self.path / CHECKPOINT
         if not path.exists():
             return None
         content = read_sealed(path, START_AGAIN)
@@ -168,11 +171,23 @@ class RunFolder:
             raise DamagedFileError(path, "it holds no names and values", START_AGAIN)
         return state
 
-    def save_predictions(self, logits: Tensor, labels: Tensor) -> None:
-        """Keep the logits and labels of the test set, for ``softmargin calibrate`` too."""
-        buffer = io.BytesIO()
-        np.savez(buffer, logits=logits.float().cpu().numpy(), labels=labels.cpu().numpy())
-        self.write("predictions.npz", seal(buffer.getvalue()))
+    def restore(
+        self,
+        load: Callable[[dict[str, Any]], None],
+        why: str,
+        device: torch.device = CPU,
+    ) -> dict[str, Any] | None:
+        """Hand the checkpoint to what goes on from it, and return it; None where there is none.
+
+        One that it cannot take is damaged: ``why`` says how.
+        """
+        state = self.load(device)
+        if state is not None:
+            try:
+                load(state)
+            except (KeyError, TypeError, ValueError, RuntimeError):
+                raise DamagedFileError(self.path / CHECKPOINT, why, START_AGAIN) from None
+        return state
 
     def check_predictions(self) -> Path:
         """Return the file of predictions, refusing one that is damaged."""
@@ -187,10 +202,9 @@ class RunFolder:
 
     def save_confidence(self, epoch: int, confidence: Tensor) -> None:
         """Keep every training sample's confidence after an epoch, in float16."""
-        buffer = io.BytesIO()
-        np.save(buffer, confidence.half().cpu().numpy())
         (self.path / "confidence").mkdir(exist_ok=True)
-        self.write(f"confidence/{epoch:04d}.npy", seal(buffer.getvalue()))
+        values = confidence.half().cpu().numpy()
+        self._write_sealed(f"confidence/{epoch:04d}.npy", lambda file: np.save(file, values))
 
     def save_environment(self) -> None:
         """Note versions, machine and commit."""
@@ -206,9 +220,11 @@ class RunFolder:
         }
         write_json(self.path / "environment.json", content)
 
-    def write(self, name: str, content: str | bytes) -> None:
-        """Write a file so that it is there whole or not at all, even after a power cut."""
-        write_file(self.path / name, content)
+    def _write_sealed(self, name: str, save: Callable[[io.BytesIO], None]) -> None:
+        """Write a file with its checksum so that it is there whole or not at all."""
+        buffer = io.BytesIO()
+        save(buffer)
+        write_file(self.path / name, seal(buffer.getvalue()))
 
 
 def _flat(config: TrainingConfig) -> dict[tuple[str, str], Any]:

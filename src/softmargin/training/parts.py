@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -15,7 +15,7 @@ from softmargin.center import CenterLoss
 from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
 from softmargin.schedules import Schedule, Schedules
-from softmargin.training.config import OptionError, naming
+from softmargin.training.config import OptionError, TrainingConfig, naming
 
 ANNEALING: Mapping[str, tuple[str, Callable[[nn.Module], Schedule]]] = {
     "l_softmax": ("anneal", schedules.l_softmax_annealing),
@@ -61,6 +61,17 @@ def takes(module: type[nn.Module]) -> list[str]:
     return list(inspect.signature(module).parameters)
 
 
+def loss_takes(loss: Any, option: str) -> bool:
+    """Whether a loss, by its name or as a class, has an argument.
+
+    Example:
+        >>> loss_takes("gradient_decay", "beta"), loss_takes("max_hinge", "beta")
+        (True, False)
+    """
+    found = loss if isinstance(loss, type) else None
+    return option in takes(found or _class_of("loss", loss, catalogue.find_loss, nn.Module))
+
+
 def _made(what: str, module: Any, options: Mapping[str, Any], *sizes: int) -> Any:
     """Return a part; a mistake in an option is named by it."""
     allowed = takes(module)[len(sizes) :]
@@ -103,6 +114,21 @@ def make_head(name: str, in_features: int, num_classes: int, options: Mapping[st
 def make_center(lam: float, in_features: int, num_classes: int) -> CenterLoss | None:
     """Return the center loss with the original's running centers, or None for λ = 0."""
     return CenterLoss(in_features, num_classes, lam, update="running") if lam else None
+
+
+class Parts(NamedTuple):
+    """What a model has on top of its network."""
+
+    head: Head
+    loss: nn.Module
+    center: CenterLoss | None
+
+
+def make_parts(config: TrainingConfig, features: int, classes: int) -> Parts:
+    """Return what a model has on top of its network, drawn in this order."""
+    head = make_head(config.head, features, classes, config.head_options)
+    loss = make_loss(config.loss, config.loss_options)
+    return Parts(head, loss, make_center(config.center, features, classes))
 
 
 def make_schedules(specs: Sequence[str], loss: nn.Module, head: nn.Module, total: int) -> Schedules:

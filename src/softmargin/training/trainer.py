@@ -19,16 +19,15 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from softmargin import data, models
-from softmargin._files import DamagedFileError
 from softmargin.calibration import CalibrationMetrics
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads._distributed import gathered
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import OptionError, TrainingConfig, naming
-from softmargin.training.folder import START_AGAIN, RunFolder
+from softmargin.training.folder import RunFolder
 from softmargin.training.objective import Objective
-from softmargin.training.parts import make_center, make_head, make_loss, make_schedules
+from softmargin.training.parts import make_parts, make_schedules
 from softmargin.training.processes import find_device, processes
 from softmargin.training.rates import learning_rate
 
@@ -38,8 +37,6 @@ Progress = Callable[[int, int, float], None]
 """(epoch, step, loss), called after every step."""
 
 AUTOCAST = {"bf16": torch.bfloat16, "16": torch.float16}
-PARTS = ("model", "loss", "optimizer", "schedules", "scaler")
-OPTIONAL_PARTS = ("center", "recorder")
 
 
 def train(
@@ -111,18 +108,14 @@ class Trainer:
         torch.manual_seed(seed)
         with naming("model", "name"):
             network = models.build(config.model, shape, **config.model_options)
-        head = make_head(
-            config.head, network.out_features, dataset.num_classes, config.head_options
-        )
+        head, loss, center = make_parts(config, network.out_features, dataset.num_classes)
         self.model = models.Classifier(network, head).to(self.device, dtype)
         if network.channels_last:
             models.to_channels_last(self.model)
         if world > 1:
             models.synchronize_batch_norm(self.model, self.device)
-        self.loss = make_loss(config.loss, config.loss_options).to(self.device)
-        self.center = make_center(config.center, network.out_features, dataset.num_classes)
-        if self.center is not None:
-            self.center.to(self.device, dtype)
+        self.loss = loss.to(self.device)
+        self.center = center if center is None else center.to(self.device, dtype)
         self.objective = Objective(self.model, self.loss, self.center, recorded=config.record)
         self.total = config.epochs * len(self.batches)
         self.schedules = make_schedules(config.schedules, self.loss, head, self.total)
@@ -135,6 +128,15 @@ class Trainer:
         self.threads = [torch.get_num_threads()]  # that steps were taken with
         self.writer: Any = None
         self.recorder = ConfidenceRecorder(len(dataset.train)) if config.record else None
+        self.parts: dict[str, Any] = {  # what a checkpoint holds the state of
+            "model": self.model,
+            "loss": self.loss,
+            "optimizer": self.optimizer,
+            "schedules": self.schedules,
+            "scaler": self.scaler,
+        }
+        optional = {"center": self.center, "recorder": self.recorder}
+        self.parts |= {name: part for name, part in optional.items() if part is not None}
 
     def run(self, checkpoint_steps: int | None, progress: Progress | None) -> dict[str, Any]:
         """Train to the end and return the final metrics."""
@@ -150,7 +152,7 @@ class Trainer:
             self.history.append({"epoch": epoch + 1, "step": self.step, **self.evaluate()})
             if self.rank == 0:
                 self.show(self.history[-1])
-                self.save()
+                self.folder.save(self.state_dict())
                 self.publish(epoch + 1)
         return self.finish()
 
@@ -171,7 +173,7 @@ class Trainer:
             # not after the last step: the checkpoint of an epoch holds its evaluation, too
             due = checkpoint_steps is not None and self.step % checkpoint_steps == 0
             if due and self.step % len(self.batches) and self.rank == 0:
-                self.save()
+                self.folder.save(self.state_dict())
         if self.recorder is not None:
             self.recorder.end_epoch()
 
@@ -236,42 +238,38 @@ class Trainer:
             for epoch in epochs:
                 self.folder.save_confidence(epoch, recorded[epoch - 1])
 
-    def save(self) -> None:
-        """Write a checkpoint, which alone says how far the run is."""
-        state = {
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to go on after a step."""
+        return {
             "config": self.config.as_dict(),
             "step": self.step,
             "metrics": self.history,
             "threads": self.threads,
             "random": torch.get_rng_state(),
-            **{part: getattr(self, part).state_dict() for part in PARTS},
+            **{name: part.state_dict() for name, part in self.parts.items()},
         }
-        for part in OPTIONAL_PARTS:
-            if (module := getattr(self, part)) is not None:
-                state[part] = module.state_dict()
-        self.folder.save(state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        self.step, self.history = int(state["step"]), list(state["metrics"])
+        self.threads = sorted({*state["threads"], *self.threads})
+        torch.set_rng_state(state["random"].cpu())
 
     def restore(self) -> None:
         """Go on from the checkpoint, if there is one."""
-        state = self.folder.load(self.device)
+        why = "it is not of this model and data"
+        state = self.folder.restore(self.load_state_dict, why, self.device)
         if state is None:
             if self.rank == 0:
                 (self.folder.path / "metrics.jsonl").unlink(missing_ok=True)
             return
-        try:
-            used = [part for part in OPTIONAL_PARTS if getattr(self, part) is not None]
-            for part in (*PARTS, *used):
-                getattr(self, part).load_state_dict(state[part])
-            self.step, self.history = int(state["step"]), list(state["metrics"])
-            self.threads = sorted({*state["threads"], *self.threads})
-            torch.set_rng_state(state["random"].cpu())
-        except (KeyError, TypeError, ValueError, RuntimeError):
-            path = self.folder.path / "checkpoint.pt"
-            raise DamagedFileError(path, "it is not of this model and data", START_AGAIN) from None
         if self.rank == 0:
             if self.threads != state["threads"] and self.device.type == "cpu":
+                begun = state["threads"][0]
                 warnings.warn(
-                    f"this run was begun with {_counted(state['threads'][0], 'thread')} and goes "
+                    f"this run was begun with {begun} thread{'s' if begun > 1 else ''} and goes "
                     f"on with {torch.get_num_threads()}: its numbers will differ in their last "
                     "digits from those of a run with one number of threads.",
                     stacklevel=2,
@@ -282,17 +280,9 @@ class Trainer:
         """Write the test set's logits and the final metrics."""
         result = self.history[-1]
         if self.rank == 0:
-            whole = Batches(
-                self.dataset.test,
-                statistics(self.dataset.train),
-                self.config.batch,
-                device=self.device,
-                dtype=self.batches.dtype,
-            )
-            parts = list(self.logits(whole))
-            logits, labels = (torch.cat(each) for each in zip(*parts, strict=True))
-            self.folder.save_predictions(logits, labels)
-            self.folder.save_result(result)
+            self.held_out.rank, self.held_out.world = 0, 1  # all of it here
+            found = zip(*self.logits(self.held_out), strict=True)
+            self.folder.save_result(result, *(torch.cat(parts) for parts in found))
         if self.world > 1:
             dist.barrier()  # nobody leaves while another still works
         return result
@@ -306,10 +296,6 @@ def _writer() -> Any:
             "tensorboard needs the package tensorboard, which is missing: pip install tensorboard."
         ) from None
     return SummaryWriter
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _check_data(
@@ -333,15 +319,13 @@ def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data
     """Return the data with what the configuration takes away or spoils."""
     if dataset is None:
         with naming("data", "name"):
-            found = data.load(config.data, seed=config.seed)
-    else:
-        found = dataset
+            dataset = data.load(config.data, seed=config.seed)
     if config.fraction is not None:
-        found = found.subset(config.fraction, config.seed)
+        dataset = dataset.subset(config.fraction, config.seed)
     if config.pollute:
-        y = data.label_noise(found.train.y, config.pollute, found.num_classes, config.seed)
-        found = replace(found, train=found.train.with_labels(y))
-    return found
+        y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
+        dataset = replace(dataset, train=dataset.train.with_labels(y))
+    return dataset
 
 
 def _optimizer(config: TrainingConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -42,8 +42,12 @@ function sorted(rows, column, direction) {
   return [...filled, ...empty].map(({ row }) => row);
 }
 
+const NUMBER = /^(?:< )?(−?[\d.]+)/; // "−0.31 [−0.52, −0.10]", "< 0.001"
+
 function keyOf(cell) {
   const key = cell.dataset.key ?? cell.textContent.trim();
+  const number = "key" in cell.dataset || cell.matches("th, .name") ? null : NUMBER.exec(key);
+  if (number) return number[1].replace("−", "-");
   return key === "–" ? "" : key;
 }
 

@@ -1,214 +1,151 @@
-"""Models whose head and loss are of one kind: what they differ in comes stacked."""
+"""Models whose head and loss are of one kind: one call computes them all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from softmargin._settings import ModuleWithSettings
-from softmargin.center import CenterLoss
+from softmargin._logit_loss import LogitLoss
 from softmargin.heads import Head
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble import stacked
-from softmargin.training.ensemble.vectorize import Tensors, Vectorized
+from softmargin.training.ensemble.stack import Stack, numbers_of
 from softmargin.training.objective import check_loss
-from softmargin.training.parts import make_center, make_head, make_loss, make_schedules, takes
-
-Own = dict[str, Tensors]
-"""The tensors of K models, by part and by their name in it: ``own["head"]["weight"]``."""
-
-
-class Parts(NamedTuple):
-    """What a model has on top of its network."""
-
-    head: Head
-    loss: nn.Module
-    center: CenterLoss | None
-
-
-def make_parts(config: TrainingConfig, features: int, classes: int) -> Parts:
-    """Return the parts of one model, made in the trainer's order."""
-    head = make_head(config.head, features, classes, config.head_options)
-    loss = make_loss(config.loss, config.loss_options)
-    return Parts(head, loss, make_center(config.center, features, classes))
+from softmargin.training.parts import (
+    Parts,
+    make_head,
+    make_loss,
+    make_parts,
+    make_schedules,
+)
 
 
 class Kind:
-    """Neighbouring variants whose head and loss are computed by one call.
+    """Neighbouring variants of a block whose head and loss are computed by one call.
 
-    ``numbers`` are those in which the members differ, and ``state`` is what calls may change; both
-    go by part and name, such as ``head.scale``.
+    Args:
+        configs: of the variants.
+        members: their heads, losses and center losses.
     """
 
-    def __init__(
-        self, variants: range, configs: Sequence[TrainingConfig], members: Sequence[Parts]
-    ) -> None:
-        """Find out in what the members differ; ``variants`` are their numbers in the block."""
-        self.variants, self.configs, self.members = variants, configs, members
-        self.head, self.loss, self.center = members[0]
-        self.stacks_head = stacked.has_stacked(self.head)
-        self.stacks_loss = stacked.has_stacked(self.loss)
-        self.numbers: dict[str, list[Tensor]] = {}
-        for place, owner in enumerate(Parts._fields):
-            for name in self._may_differ(owner):
-                values = [torch.as_tensor(getattr(each[place], name)) for each in members]
-                if self._needed(owner, name, values):
-                    self.numbers[f"{owner}.{name}"] = [each.double().clone() for each in values]
-        self.heads = Vectorized(self.head, self._state("head"))
-        self.losses = Vectorized(self.loss, self._state("loss"))
-        self.state = [f"head.{name}" for name in self.heads.state]
-        self.state += [f"loss.{name}" for name in self.losses.state]
-        if self.center is not None:
-            self.state.append("center.centers")
+    def __init__(self, configs: Sequence[TrainingConfig], members: Sequence[Parts]) -> None:
+        """Stack the parts."""
+        self.configs, self.members = configs, members
+        config, head = configs[0], members[0].head
+        sizes = head.in_features, head.num_classes
+        heads, losses, centers = zip(*members, strict=True)
+        make_another = partial(make_head, config.head, *sizes, config.head_options)
+        self.head = Stack(heads, make_another, self._moved("head"))
+        make_another_loss = partial(make_loss, config.loss, config.loss_options)
+        self.loss = Stack(losses, make_another_loss, self._moved("loss"))
+        self.center = None if centers[0] is None else Stack(centers)
+        stacks = {"head": self.head, "loss": self.loss, "center": self.center}
+        self.stacks = {owner: stack for owner, stack in stacks.items() if stack is not None}
 
-    def _may_differ(self, owner: str) -> list[str]:
-        """Return the numbers of a part that its members may differ in, or that schedules move."""
-        module = getattr(self, owner)
-        names = numbers_of(module)
-        for name in self._moved(owner):
-            if name not in names and isinstance(vars(module).get(name), int | float):
-                names.append(name)
-        return names
+    def __len__(self) -> int:
+        """Return the number of variants."""
+        return len(self.configs)
 
     def _moved(self, owner: str) -> list[str]:
-        """Return the numbers that schedules may move, if the part has them."""
-        found = []
-        for spec in (spec for config in self.configs for spec in config.schedules):
-            named, _, name = spec.partition("=")[0].rpartition(".")
-            if owner != "center" and named in ("", owner):
-                found.append(name)
-        return found
+        """Return the numbers that schedules may move in the head or the loss."""
+        specs = [spec for config in self.configs for spec in config.schedules]
+        targets = [spec.partition("=")[0].rpartition(".") for spec in specs]
+        return [name for named, _, name in targets if named in ("", owner)]
 
-    def _needed(self, owner: str, name: str, values: Sequence[Tensor]) -> bool:
-        """Whether a number must be handed over: it differs, moves, or a stacked version reads it.
+    def schedules(self, total: int) -> Iterator[tuple[Stack, str, int, Callable[[float], float]]]:
+        """Yield what moves in ``total`` steps: its stack, name and variant, and its value."""
+        for place, (config, parts) in enumerate(zip(self.configs, self.members, strict=True)):
+            for each in make_schedules(config.schedules, parts.loss, parts.head, total):
+                stack = self.head if each.module is parts.head else self.loss
+                yield stack, each.name, place, each.value_at
 
-        What is neutral is not: dividing by 1 costs as much as dividing by 2.
-        """
-        setting: Any = getattr(getattr(self, owner), "settings", {}).get(name)
-        if name in self._moved(owner) or (setting is not None and setting.moves):
-            return True
-        if any(not torch.equal(each, values[0]) for each in values):
-            return True
-        read = {"head": self.stacks_head, "loss": self.stacks_loss, "center": True}[owner]
-        return read and (setting.neutral is None or float(values[0]) != setting.neutral)
+    def keep_samples_apart(self) -> None:
+        """Let the loss give a value per sample, which can then be weighted."""
+        head, loss = self.head.module, self.loss.module
+        if self.center is not None or type(head).added_loss is not Head.added_loss:
+            raise ValueError(
+                "sample_weight must be left out with a center loss or a head that adds to the "
+                f"loss, but got {'center' if self.center is not None else type(head).__name__}."
+            )
+        if not isinstance(loss, LogitLoss):
+            raise ValueError(
+                "sample_weight must be left out with a loss that has no reduction of the "
+                f"library's, but got {type(loss).__name__}."
+            )
+        loss.reduction = "none"
 
-    def _state(self, owner: str) -> list[str]:
-        """Return the tensors that a call may change: settings that move, and other buffers."""
-        module = getattr(self, owner)
-        settings = getattr(module, "settings", {})
-        names = [name for name, setting in settings.items() if setting.moves]
-        if not (self.stacks_head if owner == "head" else self.stacks_loss):
-            names += [name for name, _ in module.named_buffers() if name not in settings]
-        return names
-
-    def draw(self) -> Iterator[tuple[str, Tensor]]:
-        """Draw the tensors of one model anew, from the present state of the random numbers."""
-        config, head, loss = self.configs[0], self.head, self.loss
-        if self.stacks_head:  # one of ours, which can draw all of its parameters again
-            head.reset_parameters()
+    def losses_of(
+        self, h: Tensor, y: Tensor, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the losses (K,) and logits of features (K, B, D), and keep the new state."""
+        head, loss, index, added = self.head, self.loss, y.unsqueeze(-1), None
+        if head.written_out:
+            z = stacked.stacked_logits(head.module, h, head.tensors, index)
         else:
-            head = make_head(config.head, head.in_features, head.num_classes, config.head_options)
-        if [*loss.parameters(), *self.losses.state]:
-            loss = make_loss(config.loss, config.loss_options)
-        for owner, module in zip(Parts._fields, (head, loss, self.center), strict=True):
-            if module is not None:
-                yield from ((f"{owner}.{name}", p) for name, p in module.named_parameters())
-                for name, buffer in module.named_buffers():
-                    full = f"{owner}.{name}"
-                    if full in self.state and full not in self.numbers:
-                        yield full, buffer
-
-    def schedules(self, place: int, total: int) -> list[tuple[str, Any]]:
-        """Return the moving numbers of a member and what they are at every step."""
-        head, loss, _ = self.members[place]
-        made = make_schedules(self.configs[place].schedules, loss, head, total)
-        return [(f"{'head' if s.module is head else 'loss'}.{s.name}", s.value_at) for s in made]
-
-    # --- computing
-
-    def losses_of(self, own: Own, h: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses (K,) and logits of features (K, B, D); ``own`` gets the new state."""
-        index, added = y.unsqueeze(-1), None
-        if self.stacks_head:
-            z = stacked.stacked_logits(self.head, h, own["head"], index)
+            z, added = head(self._with_added, h, y)
+        if loss.written_out:
+            value = stacked.stacked_loss(loss.module, z, loss.tensors, index)
         else:
-            (z, added), state = self.heads(self._with_added, own["head"], h, y)
-            own["head"] |= state
-        if self.stacks_loss:
-            loss = stacked.stacked_loss(self.loss, z, own["loss"], index)
-        else:
-            loss, state = self.losses(self.loss, own["loss"], z, y)
-            own["loss"] |= state
+            value = loss(loss.module, z, y)
+        if weight is not None:
+            value = value * weight
+        if value.ndim > 1:
+            value = value.mean(1)
         if added is not None:
-            loss = loss + added
+            value = value + added
         if self.center is not None:
-            loss = loss + stacked.stacked_center(h, own["center"], index)
-        return loss, z
+            value = value + stacked.stacked_center(h, self.center.tensors, index)
+        return value, z
 
     def _with_added(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        logits, added = self.head(x, y), self.head.added_loss(x, y)
+        head = self.head.module
+        logits, added = head(x, y), head.added_loss(x, y)
         return logits, logits.new_zeros(()) if added is None else added
 
-    def probe(self, own: Own, h: Tensor, y: Tensor) -> None:
+    def probe(self, h: Tensor, y: Tensor) -> None:
         """Find out how head and loss can be called."""
-        if self.stacks_head:
-            z = stacked.stacked_logits(self.head, h, own["head"], None)
+        if self.head.written_out:
+            z = self.logits(h)
         else:
-            z, _ = self.heads.probe(self._with_added, own["head"], h, y)
-        if not self.stacks_loss:
-            check_loss(self.loss, self.losses.probe(self.loss, own["loss"], z, y)[0])
+            z, _ = self.head.probe(self._with_added, h, y)
+        if not self.loss.written_out:
+            found = self.loss.probe(self.loss.module, z, y)[0]
+            if getattr(self.loss.module, "reduction", "mean") != "none":
+                check_loss(self.loss.module, found)
 
     @torch.no_grad()
-    def logits(self, own: Own, h: Tensor, *, training: bool = False) -> Tensor:
+    def logits(self, h: Tensor, *, training: bool = False) -> Tensor:
         """Return the logits (K, B, C) of inference, maybe with heads that stay in training."""
-        if self.stacks_head:
-            return stacked.stacked_logits(self.head, h, own["head"], None)
-        self.head.train(training)
-        function = self.head.inference_logits if training else self.head
-        found: Tensor = self.heads(function, own["head"], h)[0]
-        self.head.train()
+        head, tensors = self.head.module, self.head.tensors
+        if self.head.written_out:
+            return stacked.stacked_logits(head, h, tensors, None)
+        head.train(training)
+        found: Tensor = self.head.run(head.inference_logits if training else head, tensors, h)[0]
+        head.train()
         return found
-
-
-def numbers_of(module: nn.Module | None) -> list[str]:
-    """Return the numbers that models of one kind may differ in.
-
-    They are a module's settings that it does not learn. A module without settings keeps a number
-    as an attribute named like the argument of its constructor.
-    """
-    if isinstance(module, ModuleWithSettings):
-        return [name for name in module.settings if not module.learns(name)]
-    if module is None:
-        return []
-    return [name for name in takes(type(module)) if type(vars(module).get(name)) is float]
 
 
 def kinds_of(
     variants: Sequence[TrainingConfig], features: int, classes: int
 ) -> tuple[list[Kind], list[int]]:
     """Group variants by kind; return the kinds, and the variants in the order of the kinds."""
-    found: dict[tuple[Any, ...], list[tuple[int, Parts]]] = {}
+    found: dict[tuple[str, ...], list[int]] = {}
+    members = [make_parts(config, features, classes) for config in variants]
     for number, config in enumerate(variants):
-        parts = make_parts(config, features, classes)
-        found.setdefault(_kind_key(config, parts), []).append((number, parts))
-    kinds: list[Kind] = []
-    order: list[int] = []
-    for group in found.values():
-        numbers = [number for number, _ in group]
-        places = range(len(order), len(order) + len(group))
-        kinds.append(Kind(places, [variants[n] for n in numbers], [parts for _, parts in group]))
-        order += numbers
-    return kinds, order
+        found.setdefault(_kind_key(config, members[number]), []).append(number)
+    kinds = [Kind([variants[n] for n in own], [members[n] for n in own]) for own in found.values()]
+    return kinds, [number for own in found.values() for number in own]
 
 
-def _kind_key(config: TrainingConfig, parts: Parts) -> tuple[Any, ...]:
+def _kind_key(config: TrainingConfig, parts: Parts) -> tuple[str, ...]:
     """Return what must be equal for two variants to be computed by the same call."""
     key: list[Any] = [parts.center is not None]
     given = config.head_options, config.loss_options
-    for module, options in zip(parts[:2], given, strict=True):
+    for module, options in zip((parts.head, parts.loss), given, strict=True):
         numbers = numbers_of(module)
         key.append((type(module), sorted((k, repr(options[k])) for k in {*options} - {*numbers})))
         for path, each in module.named_modules():

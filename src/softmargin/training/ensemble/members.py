@@ -2,8 +2,8 @@
 
 A stream is an order of samples: a seed and a fold. A variant is everything else that may differ:
 head, loss, their settings and schedules, rate, decay, clipping. K models that are all combinations
-of M variants and S streams make one block, in which a batch is gathered once for all M, and the
-first layer of all M is one product.
+of M variants and S streams of one length make one block, in which a batch is gathered once for all
+M, and the first layer of all M is one product.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from softmargin.data.sampling import stratified_indices
 from softmargin.models import FCNN
 from softmargin.training.config import TrainingConfig
 
-MAY_DIFFER = (
-    "seed",
-    "fraction",
-    "pollute",
+OF_STREAMS: dict[str, Any] = {"seed": 0, "fraction": None, "pollute": 0.0}
+OF_VARIANTS = {
     "head",
     "head_options",
     "loss",
@@ -35,7 +33,7 @@ MAY_DIFFER = (
     "lr",
     "weight_decay",
     "clip",
-)
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,15 @@ class Stream:
     y: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Block:
+    """M variants times S streams; model (m, s) is number ``numbers[m][s]`` of the given ones."""
+
+    variants: list[TrainingConfig]
+    streams: list[Stream]
+    numbers: list[list[int]]
+
+
 def check_members(configs: Sequence[TrainingConfig]) -> None:
     """Raise unless the models differ only in what models trained together may differ in."""
     if not configs:
@@ -69,7 +76,7 @@ def check_members(configs: Sequence[TrainingConfig]) -> None:
     first = configs[0]
     for config in configs[1:]:
         for name in first.difference(config):
-            if name not in MAY_DIFFER:
+            if name not in OF_VARIANTS and name not in OF_STREAMS:
                 raise ValueError(
                     f"{name} must be the same for all models trained together, but got "
                     f"{getattr(first, name)!r} and {getattr(config, name)!r}."
@@ -94,22 +101,12 @@ def build_network(config: TrainingConfig, shape: Sequence[int]) -> FCNN:
     return network
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """M variants times S streams; model (m, s) is number ``numbers[m][s]`` of the given ones."""
-
-    variants: list[TrainingConfig]
-    streams: list[Stream]
-    numbers: list[list[int]]
-
-
 def blocks_of(
     configs: Sequence[TrainingConfig], dataset: data.Dataset, folds: Sequence[Fold] | None
 ) -> list[Block]:
     """Lay the models out in as few blocks as all combinations allow."""
     streams: dict[tuple[Any, ...], Stream] = {}
-    members: dict[Stream, dict[str, list[int]]] = {}
-    keys: dict[str, TrainingConfig] = {}
+    members: dict[Stream, list[tuple[str, int]]] = defaultdict(list)
     known: dict[tuple[Any, ...], int] = {}
     for number, config in enumerate(configs):
         fold = None if folds is None else folds[number]
@@ -119,28 +116,19 @@ def blocks_of(
         key = (config.seed, config.pollute, where)
         if key not in streams:
             streams[key] = _stream(config, dataset, fold, where)
-            members[streams[key]] = defaultdict(list)
-        variant = repr(dataclasses.replace(config, seed=0, fraction=None, pollute=0.0))
-        keys[variant] = config
-        members[streams[key]][variant].append(number)
-    return _crossed(members, keys)
-
-
-def _crossed(
-    members: dict[Stream, dict[str, list[int]]], keys: dict[str, TrainingConfig]
-) -> list[Block]:
-    """Put streams that have the same variants into one block."""
-    alike: dict[tuple[str, ...], list[Stream]] = defaultdict(list)
-    for stream, variants in members.items():
-        names = tuple(name for name, numbers in variants.items() for _ in numbers)
-        alike[tuple(sorted(names))].append(stream)
+        variant = repr(dataclasses.replace(config, **OF_STREAMS))
+        members[streams[key]].append((variant, number))
+    alike: dict[tuple[Any, ...], list[Stream]] = defaultdict(list)
+    for stream, own in members.items():
+        own.sort()
+        variants = [variant for variant, _ in own]
+        alike[*variants, len(stream.train), len(stream.test)].append(stream)
     blocks = []
-    for names, streams in alike.items():
-        numbers = []
-        for place, name in enumerate(names):
-            again = place - names.index(name)
-            numbers.append([members[stream][name][again] for stream in streams])
-        blocks.append(Block([keys[name] for name in names], streams, numbers))
+    for group in alike.values():
+        numbers = [
+            [number for _, number in row] for row in zip(*(members[s] for s in group), strict=True)
+        ]
+        blocks.append(Block([configs[row[0]] for row in numbers], group, numbers))
     return blocks
 
 

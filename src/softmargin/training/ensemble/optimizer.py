@@ -85,42 +85,28 @@ class Rule:
     ) -> None:
         """Move ``p`` in place; ``step`` counts from 1."""
         if self.name == "adamw":
-            _shrink(p, rate, decay)
+            p.mul_(1 - rate * decay)
         elif isinstance(decay, Tensor):
             grad = torch.addcmul(grad, p, decay)
         elif decay:
             grad = grad.add(p, alpha=decay)
         if self.name == "sgd":
-            self._sgd(p, grad, slots, rate)
+            if self.momentum:
+                # the first step sets the buffer to the gradient, which 0·momentum + gradient is
+                grad = slots[0].mul_(self.momentum).add_(grad)
+            if isinstance(rate, Tensor):
+                p.addcmul_(grad, rate, value=-1)
+            else:
+                p.add_(grad, alpha=-rate)
+            return
+        mean = slots[0].lerp_(grad, 1 - BETA1)
+        square = slots[1].mul_(BETA2).addcmul_(grad, grad, value=1 - BETA2)
+        size = rate / (1 - BETA1**step)
+        root = square.sqrt().div_((1 - BETA2**step) ** 0.5).add_(EPS)
+        if isinstance(size, Tensor):
+            p.sub_(mean.div(root).mul_(size))
         else:
-            _adam(p, grad, slots[0], slots[1], rate, step)
-
-    def _sgd(self, p: Tensor, grad: Tensor, slots: Sequence[Tensor], rate: Factor) -> None:
-        if self.momentum:
-            # the first step sets the buffer to the gradient, which 0·momentum + gradient is
-            grad = slots[0].mul_(self.momentum).add_(grad)
-        if isinstance(rate, Tensor):
-            p.addcmul_(grad, rate, value=-1)
-        else:
-            p.add_(grad, alpha=-rate)
-
-
-def _shrink(p: Tensor, rate: Factor, decay: Factor) -> None:
-    if isinstance(rate, Tensor) or isinstance(decay, Tensor) or decay:
-        p.mul_(1 - rate * decay)
-
-
-def _adam(
-    p: Tensor, grad: Tensor, mean: Tensor, square: Tensor, rate: Factor, step: Factor
-) -> None:
-    mean.lerp_(grad, 1 - BETA1)
-    square.mul_(BETA2).addcmul_(grad, grad, value=1 - BETA2)
-    size = rate / (1 - BETA1**step)
-    root = square.sqrt().div_((1 - BETA2**step) ** 0.5).add_(EPS)
-    if isinstance(size, Tensor):
-        p.sub_(mean.div(root).mul_(size))
-    else:
-        p.addcdiv_(mean, root, value=-size)
+            p.addcdiv_(mean, root, value=-size)
 
 
 def uniform(values: Tensor) -> Factor:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from softmargin import models
+from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.training.config import TrainingConfig
-from softmargin.training.ensemble.engine import Part
-from softmargin.training.ensemble.kinds import make_parts
 from softmargin.training.ensemble.members import build_network
+from softmargin.training.ensemble.part import Part
+from softmargin.training.parts import make_head
 
 
 class EnsembleResult:
@@ -23,13 +23,10 @@ class EnsembleResult:
     ) -> None:
         """Keep the parts; nothing is copied."""
         self.configs, self._parts, self._shape = list(configs), parts, shape
-        self._places: dict[int, tuple[Part, int, int]] = {
-            number: (part, m, s)
-            for part in parts
-            for m, row in enumerate(part.numbers)
-            for s, number in enumerate(row)
+        self._places: dict[int, tuple[Part, int]] = {
+            number: (part, place) for part in parts for place, number in enumerate(part.numbers)
         }
-        self._tested: dict[int, Any] = {}
+        self._tested: dict[Part, tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
         """Return the number of models."""
@@ -42,41 +39,38 @@ class EnsembleResult:
 
     def history(self, name: str) -> Tensor:
         """Return a score after every epoch, (K, epochs): train_loss, accuracy, nll or ece."""
-        rows = []
-        for number in range(len(self)):
-            part, m, s = self._places[number]
-            rows.append(torch.stack([values[m, s] for values in part.history[name]]))
-        return torch.stack(rows)
+        by_part = {part: torch.stack(part.history[name], 1) for part in self._parts}
+        places = [self._places[number] for number in range(len(self))]
+        return torch.stack([by_part[part][place] for part, place in places])
 
     def final(self, name: str) -> Tensor:
         """Return a score after the last epoch, (K,)."""
-        places = [self._places[number] for number in range(len(self))]
-        return torch.stack([part.history[name][-1][m, s] for part, m, s in places])
+        return self.history(name)[:, -1]
 
     def predictions(self, number: int) -> tuple[Tensor, Tensor]:
         """Return one model's logits and classes of its test rows."""
-        part, m, s = self._places[number]
-        if id(part) not in self._tested:
-            self._tested[id(part)] = part.tested()
-        logits, y, there = self._tested[id(part)]
-        return logits[m, s, there[s]], y[s, there[s]]
+        part, place = self._places[number]
+        if part not in self._tested:
+            self._tested[part] = part.test()
+        logits, y = self._tested[part]
+        return logits[place], y[place]
 
-    def recorder(self, number: int) -> tuple[Any, int]:
+    def recorder(self, number: int) -> tuple[ConfidenceRecorder, int]:
         """Return the confidence recorder that a model is in, and its place there."""
-        part, m, s = self._places[number]
+        part, place = self._places[number]
         if part.recorder is None:
             raise ValueError("record must be True for confidences to be there, but got False.")
-        return part.recorder, m * part.s + s
+        return part.recorder, place
 
     def classifier(self, number: int) -> models.Classifier:
         """Return one model, in evaluation mode."""
-        part, m, s = self._places[number]
+        part, place = self._places[number]
         config = self.configs[number]
         with torch.random.fork_rng(devices=[]):
             network = build_network(config, self._shape)
-            head = make_parts(config, network.out_features, part.classes)[0]
+            head = make_head(config.head, network.out_features, part.classes, config.head_options)
         whole = models.Classifier(network, head).to(part.x.dtype).eval()
-        body, own = part.state_of(m, s)
+        body, own = part.state_of(place)
         network.load_state_dict(body)
         head.moving.update(own)  # what a schedule moved is no surprise
         head.load_state_dict(own, strict=False)  # settings that do not move are there already

@@ -14,14 +14,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from softmargin import data
-from softmargin._files import DamagedFileError, read_json, write_json
+from softmargin import data, models
+from softmargin._files import read_json, write_json
 from softmargin.data.registry import entry_of
 from softmargin.functional._checks import check_count, check_number
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble.allocator import keep_freed_memory
-from softmargin.training.ensemble.engine import Part
 from softmargin.training.ensemble.members import (
     Block,
     Fold,
@@ -30,8 +29,9 @@ from softmargin.training.ensemble.members import (
     check_members,
     pool,
 )
+from softmargin.training.ensemble.part import Part
 from softmargin.training.ensemble.result import EnsembleResult
-from softmargin.training.folder import START_AGAIN, RunFolder
+from softmargin.training.folder import RunFolder
 
 Progress = Callable[[int, int], None]
 """(model-epochs done, of how many), called after every epoch of every part."""
@@ -63,6 +63,8 @@ def train_together(
     watch: Watch | None = None,
     look: Look | None = None,
     normalize: data.Normalize | None = None,
+    sample_weight: Tensor | None = None,
+    start: Sequence[models.Classifier] | None = None,
 ) -> EnsembleResult:
     """Train many fully connected networks at once; each equals the one trained alone.
 
@@ -87,6 +89,10 @@ def train_together(
         watch: called with every model's scores as they come in, for early looks.
         look: called at the start and after every epoch with the models of a part as they are.
         normalize: the z-score of the samples; by default that of each model's training rows.
+        sample_weight: how much each row counts, at least 0, numbered as by ``folds``; by default
+            all count the same.
+        start: models of the same shape to begin from, one per model, such as those that
+            ``classifier`` of a result gives; by default weights are drawn from the seed.
 
     Returns:
         Scores by epoch, final logits, weights and recorded confidences of every model.
@@ -102,42 +108,67 @@ def train_together(
         torch.Size([6])
     """
     check_members(configs)
-    threads = _threads(threads)
-    if parts is not None:
-        check_count("parts", parts, 1)
+    counts = {"threads": threads, "parts": parts, "evaluate_every": evaluate_every}
+    for name, value in counts.items():
+        if value is not None:
+            check_count(name, value, 1)
     check_number("memory", memory)
     if folds is not None and len(folds) != len(configs):
         raise ValueError(f"folds must hold one per model, {len(configs)}, but got {len(folds)}.")
-    if evaluate_every is not None:
-        check_count("evaluate_every", evaluate_every, 1)
     config = configs[0]
     if dataset is None:
         entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
     dataset = data.load(config.data, seed=config.seed) if dataset is None else dataset
     samples, _ = pool(dataset, folded=folds is not None)
+    _check_weights(sample_weight, len(samples))
     shape = tuple(samples.shape[1:])
     blocks = blocks_of(configs, dataset, folds)
     x = _normalised(samples, blocks, config, normalize)
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
-        cut = [each for block in blocks for each in _split(block, shape, x, parts, memory)]
+        cut = _cut(blocks, shape, x, parts, memory)
         folder = None if out is None else RunFolder(out)
         if folder is not None:
             stack.enter_context(folder.locked())
             _check_folder(folder, configs, folds, normalize, len(cut))
-        made = [Part(each, x, shape, dataset.num_classes, record=record) for each in cut]
-        job = _Job(folder, evaluate_every, len(configs) * config.epochs, progress, watch)
-        if look is not None:
-            job.look = lambda part: look(part.epoch, EnsembleResult(configs, [part], shape))
-        job.run(made, threads)
+        classes = dataset.num_classes
+        made = [Part(e, x, shape, classes, record=record, weight=sample_weight) for e in cut]
+        if start is not None:
+            for part in made:
+                _begin_from(part, start)
+
+        def show(part: Part) -> None:
+            if look is not None:
+                look(part.epoch, EnsembleResult(configs, [part], shape))
+
+        total = len(configs) * config.epochs
+        job = _Job(folder, evaluate_every, total, progress, watch, show)
+        job.run(made, threads or torch.get_num_threads())
         return EnsembleResult(configs, made, shape)
 
 
-def _threads(threads: int | None) -> int:
-    if threads is None:
-        return torch.get_num_threads()
-    check_count("threads", threads, 1)
-    return threads
+def _check_weights(sample_weight: Tensor | None, samples: int) -> None:
+    if sample_weight is None:
+        return
+    good = sample_weight.shape == (samples,) and bool((sample_weight >= 0).all())
+    if not good or not bool(sample_weight.isfinite().all()):
+        raise ValueError(
+            f"sample_weight must hold a finite number of at least 0 for each of {samples} rows, "
+            f"but got shape {tuple(sample_weight.shape)}."
+        )
+
+
+def _begin_from(part: Part, start: Sequence[models.Classifier]) -> None:
+    """Give the models of a part the weights of others."""
+    for place, number in enumerate(part.numbers):
+        try:
+            network, head = (start[number].get_submodule(n) for n in ("features", "head"))
+            part.start_from(place, network.state_dict(), head.state_dict())
+        except (IndexError, KeyError, RuntimeError) as error:
+            raise ValueError(
+                f"start must hold a model of the same shape for every configuration, but number "
+                f"{number} is not: {error}."
+            ) from None
 
 
 def _normalised(
@@ -148,43 +179,47 @@ def _normalised(
 ) -> Tensor:
     """Return the samples as (folds, samples, inputs), z-scored by each fold's training rows."""
     dtype = torch.float64 if config.precision == "64" else torch.float32
-    streams = {stream.fold: stream for block in blocks for stream in block.streams}
-    folds: list[Tensor] = []
-    for number in range(len(streams)):
-        split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
-        own = normalize or statistics(split.select(streams[number].train))
+    split = data.Split(samples, torch.zeros(len(samples), dtype=torch.int64))
+    folds = {stream.fold: stream.train for block in blocks for stream in block.streams}
+    found = []
+    for fold in sorted(folds):
+        own = normalize or statistics(split.select(folds[fold]))
         ready = Batches(split, own, len(samples), device=torch.device("cpu"), dtype=dtype)
-        folds.append(ready.prepared(samples).flatten(1))
-    return torch.stack(folds)
+        found.append(ready.prepared(samples).flatten(1))
+    return torch.stack(found)
 
 
-def _split(
-    block: Block, shape: Sequence[int], x: Tensor, parts: int | None, memory: float
+def _cut(
+    blocks: Sequence[Block], shape: Sequence[int], x: Tensor, parts: int | None, memory: float
 ) -> list[Block]:
-    """Cut a block into parts of equal size that fit in memory, whatever the machine."""
-    config = block.variants[0]
+    """Cut blocks into parts of equal size that fit in memory, whatever the machine."""
+    config = blocks[0].variants[0]
     network = build_network(config, shape)
     weights = sum(p.numel() for p in network.parameters())
     if parts is None:
-        work = len(block.streams) * len(block.variants) * weights * config.batch
-        parts = 1 if work < WORTH_TWO else 2
+        models = sum(len(block.streams) * len(block.variants) for block in blocks)
+        parts = 1 if models * weights * config.batch < WORTH_TWO else 2
     values = 6 * weights
     values += 10 * config.batch * sum(p.shape[0] for p in network.parameters() if p.ndim > 1)
     most = max(1, min(MODELS, int(memory / (max(1, values) * x.element_size()))))
-    streams, variants = len(block.streams), len(block.variants)
-    count = max(-(-streams * variants // most), parts)
-    count = -(-count // parts) * parts  # no thread idles in the last round
-    by_stream = min(count, streams)
-    by_variant = min(variants, -(-count // by_stream))
-    return [
-        Block(
-            [block.variants[m] for m in some],
-            [block.streams[s] for s in chosen],
-            [[block.numbers[m][s] for s in chosen] for m in some],
-        )
-        for some in _chunks(variants, by_variant)
-        for chosen in _chunks(streams, by_stream)
-    ]
+    least = -(-parts // len(blocks))
+    cut = []
+    for block in blocks:
+        streams, variants = len(block.streams), len(block.variants)
+        count = max(-(-streams * variants // most), least)
+        count = -(-count // least) * least  # no thread idles in the last round
+        by_stream = min(count, streams)
+        by_variant = min(variants, -(-count // by_stream))
+        cut += [
+            Block(
+                [block.variants[m] for m in some],
+                [block.streams[s] for s in chosen],
+                [[block.numbers[m][s] for s in chosen] for m in some],
+            )
+            for some in _chunks(variants, by_variant)
+            for chosen in _chunks(streams, by_stream)
+        ]
+    return cut
 
 
 def _chunks(size: int, count: int) -> list[range]:
@@ -232,10 +267,10 @@ class _Job:
         total: int,
         progress: Progress | None,
         watch: Watch | None,
+        look: Callable[[Part], None],
     ) -> None:
-        self.folder, self.evaluate_every = folder, evaluate_every
-        self.progress, self.watch, self.total, self.done = progress, watch, total, 0
-        self.look: Callable[[Part], None] | None = None
+        self.folder, self.evaluate_every, self.total, self.done = folder, evaluate_every, total, 0
+        self.progress, self.watch, self.look = progress, watch, look
         self.lock, self.stopped = threading.Lock(), threading.Event()
 
     def run(self, parts: Sequence[Part], threads: int) -> None:
@@ -267,36 +302,25 @@ class _Job:
         folder = None if self.folder is None else RunFolder(self.folder.path / f"part-{number:04d}")
         if folder is not None:
             folder.path.mkdir(exist_ok=True)
-            state = folder.load(torch.device("cpu"))
-            if state is not None:
-                try:
-                    part.load_state_dict(state)
-                except (KeyError, TypeError, ValueError, RuntimeError):
-                    path = folder.path / "checkpoint.pt"
-                    why = "it is not of these models"
-                    raise DamagedFileError(path, why, START_AGAIN) from None
+            if folder.restore(part.load_state_dict, "it is not of these models"):
                 self.count(part, part.epoch)
         saved = time.monotonic()
-        self.show(part)
+        with self.lock:
+            self.look(part)
         while part.epoch < part.config.epochs:
-            total = torch.zeros(part.m, part.s, dtype=torch.float64)
+            total = torch.zeros(len(part.numbers), dtype=torch.float64)
             for losses in part.train_epoch():
                 if self.stopped.is_set():
                     return
-                total += losses.double().nan_to_num(0.0)
-            self.score(part, total / torch.tensor(part.steps))
-            self.show(part)
+                total += losses
+            self.score(part, total / part.steps)
+            with self.lock:
+                self.look(part)
             last = part.epoch == part.config.epochs
             if folder is not None and (last or time.monotonic() - saved > SAVE_EVERY):
                 folder.save(part.state_dict())
                 saved = time.monotonic()
             self.count(part, 1)
-
-    def show(self, part: Part) -> None:
-        """Show the models of a part to who wants to look at them, one part at a time."""
-        if self.look is not None:
-            with self.lock:
-                self.look(part)
 
     def score(self, part: Part, losses: Tensor) -> None:
         """Note the training loss of an epoch and, where it is due, the scores of the test rows."""
@@ -307,17 +331,14 @@ class _Job:
         for name, values in found.items():
             part.history.setdefault(name, []).append(values)
         if self.watch is not None:
-            seen = {
-                number: {name: float(values[m, s]) for name, values in found.items()}
-                for m, row in enumerate(part.numbers)
-                for s, number in enumerate(row)
-            }
+            columns = zip(*(values.tolist() for values in found.values()), strict=True)
+            scores = [dict(zip(found, column, strict=True)) for column in columns]
             with self.lock:
-                self.watch(part.epoch, seen)
+                self.watch(part.epoch, dict(zip(part.numbers, scores, strict=True)))
 
     def count(self, part: Part, epochs: int) -> None:
         """Report that so many epochs of a part are done."""
         with self.lock:
-            self.done += epochs * part.m * part.s
+            self.done += epochs * len(part.numbers)
             if self.progress is not None:
                 self.progress(self.done, self.total)

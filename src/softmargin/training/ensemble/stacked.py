@@ -1,6 +1,6 @@
 """Heads, losses and center loss of many models, written out where that pays.
 
-Any head or loss can be trained together, by :mod:`softmargin.training.ensemble.vectorize`. Those
+Any head or loss can be trained together, by :mod:`softmargin.training.ensemble.stack`. Those
 here are at least 1.5 times as fast for 100 models, by ``python -m benchmarks.stacked``, and a test
 compares each with the public module; center loss cannot move its centers under vmap. There is one
 more dimension in front, the models: features (K, B, D), logits (K, B, C), parameters (K, ...),
@@ -18,24 +18,25 @@ from torch import Tensor
 
 from softmargin import heads, losses
 from softmargin._settings import ModuleWithSettings
+from softmargin.center import CenterLoss
 from softmargin.functional.angular import multiplicative_margin
 from softmargin.functional.directions import angle_of_cosine
 from softmargin.functional.divergences import divergence_of
 from softmargin.functional.lengths import unit
 from softmargin.functional.margins import apply_temperature, log_odds_of, soft_maximum_of, softplus
 from softmargin.heads.simplex import orthonormal
-from softmargin.training.ensemble.vectorize import Tensors
 
+Tensors = dict[str, Tensor]
 CLASSES = 2  # the dimension of the classes
 
 
 def has_stacked(module: Any) -> bool:
-    """Whether there is a stacked version of a head or loss with these options."""
+    """Whether there is a stacked version of a head, loss or center loss with these options."""
     if type(module) in LOSSES:
         shared = module.weight, module.reduction, module.label_smoothing, module.ignore_index < 0
         if shared != (None, "mean", 0.0, True) or getattr(module, "compensate", False):
             return False
-    elif type(module) not in HEADS:
+    elif type(module) not in (*HEADS, CenterLoss):
         return False
     return all(_is_one_number(module, name) for name in module.settings)
 
@@ -160,14 +161,14 @@ HEADS: dict[type[Any], Callable[[Any, Tensor, Tensors, Tensor | None], Tensor]] 
 
 
 def stacked_loss(loss: Any, z: Tensor, own: Tensors, index: Tensor) -> Tensor:
-    """Return the losses (K,) of logits."""
+    """Return the losses (K, B) of logits."""
     given = {}
     for name, value in own.items():
         name, value = ("log_beta", value.log()) if name == "beta" else (name, value)
         given[name] = value.to(z.dtype).unsqueeze(-1)
     if "tau" in given:
         z = apply_temperature(z, given["tau"].unsqueeze(-1), CLASSES)
-    return LOSSES[type(loss)](loss, z, index, given).mean(1)
+    return LOSSES[type(loss)](loss, z, index, given)
 
 
 def _gradient_decay(loss: Any, z: Tensor, index: Tensor, own: Tensors) -> Tensor:

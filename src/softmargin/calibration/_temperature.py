@@ -1,4 +1,4 @@
-"""The optimal temperature, by a safeguarded Newton method on log(1/T).
+"""Temperature scaling: the optimal temperature, by a safeguarded Newton method on log(1/T).
 
 With a = 1/T the mean negative log-likelihood is f(a) = E[LSE(a z) - a z_c]. Its derivatives are
 cumulants of the logits under p = softmax(a z):
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from softmargin._settings import Setting
 from softmargin.calibration._batch import LARGEST_LOGIT, Batch
+from softmargin.calibration._calibrator import Calibrator
 
 # The search covers T from 1e-3 to 1e6 times the logits' spread, and always T = 1.
 SMALLEST_TEMPERATURE = 1e-3
@@ -29,8 +31,49 @@ STRIDE = 11  # between the rows of the first guess; prime, against patterns in t
 ROWS_TOGETHER = 1 << 14  # a few numbers per row remain, which are cheaper to process together
 
 
-@dataclass(frozen=True)
-class Survey:
+class TemperatureScaling(Calibrator):
+    r"""Divide all logits by one temperature T (Guo et al., 2017).
+
+    .. math:: z \mapsto z / T, \quad
+              T = \arg\min_{T > 0} \frac{1}{N} \sum_i
+              \left[\log \sum_j e^{z_{ij} / T} - z_{i c_i} / T\right]
+
+    T above 1 makes a model less confident, T below 1 more. The predicted class never changes. The
+    NLL is convex in 1/T, so there is one optimum or none. Newton's method in float64 finds it to a
+    relative 1e-12 or so, whatever the precision of the logits. The search covers T from 1e-3 to
+    1e6 times the spread of the logits (the root of the mean variance over classes), and always
+    T = 1. If the NLL still falls at an end, T is that end and a :class:`CalibrationWarning` says
+    so: labels that do not go with high logits push T up without limit, logits that are never
+    wrong push it down.
+
+    Attributes:
+        temperature: T, a float64 buffer; may also be set by hand.
+
+    Example:
+        >>> import torch
+        >>> from softmargin.calibration.scaling import TemperatureScaling
+        >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
+        >>> scaler = TemperatureScaling().fit(logits, torch.tensor([0, 1, 0, 1]))
+        >>> scaler  # 3 of 4 are right, so the logits should differ by log 3
+        TemperatureScaling(temperature=3.64096)
+        >>> scaler.transform(logits)[0].softmax(0)
+        tensor([0.7500, 0.2500])
+    """
+
+    kind = "temperature"
+    numbers = ("temperature",)
+    temperature = Setting(moves=True)
+
+    def _fit(self, batch: Batch) -> list[str]:
+        found = fit_temperature(batch)
+        self.temperature = torch.tensor(found.temperature, dtype=torch.float64)
+        return [] if found.note is None else [found.note]
+
+    def _scaled(self, logits: Tensor) -> Tensor:
+        return logits * self.temperature.reciprocal().to(logits.dtype)
+
+
+class Survey(NamedTuple):
     """What one pass over the rows finds.
 
     Attributes:
@@ -44,8 +87,7 @@ class Survey:
     separable: bool
 
 
-@dataclass(frozen=True)
-class TemperatureFit:
+class TemperatureFit(NamedTuple):
     """A temperature, why it is not an optimum (or None), and whether the data is separable."""
 
     temperature: float
@@ -58,7 +100,8 @@ def fit_temperature(batch: Batch) -> TemperatureFit:
     few = survey(batch.every(1 + len(batch) // 200))
     if few.slope < 0 < few.spread:
         low, high = 1 / (USUAL * few.spread), USUAL / few.spread
-        inverse = _root(batch, -few.slope / few.spread**2, low, high, quick=True)
+        rough = torch.promote_types(torch.float32, batch.predictions.dtype)
+        inverse = _root(batch, -few.slope / few.spread**2, low, high, rough, rounds=10)
         if low < inverse < high:
             return TemperatureFit(1 / inverse)
     return _fit_unusual(batch, survey(batch))
@@ -76,7 +119,8 @@ def _fit_unusual(batch: Batch, facts: Survey) -> TemperatureFit:
     highest = max(1.0, LARGEST_TEMPERATURE * facts.spread)
     inverse = 1 / lowest if facts.separable else 1 / highest
     if not facts.separable and facts.slope < 0:
-        inverse = _root(batch, -facts.slope / facts.spread**2, 1 / highest, 1 / lowest)
+        guess = -facts.slope / facts.spread**2
+        inverse = _root(batch, guess, 1 / highest, 1 / lowest, torch.float64, rounds=100)
     if inverse >= 1 / lowest:
         return TemperatureFit(
             lowest,
@@ -101,8 +145,7 @@ def survey(batch: Batch) -> Survey:
         lowest, highest = chunk.logits.amin(1), chunk.logits.amax(1)
         bad = ~((lowest >= -LARGEST_LOGIT) & (highest <= LARGEST_LOGIT))  # NaN is bad too
         if bool(bad.any()):
-            row = int(bad.nonzero()[0])
-            _raise_not_finite(chunk.logits[row], batch.row_number(seen + row))
+            _refuse(chunk.logits[bad], batch.row_number(seen + int(bad.nonzero()[0])))
         shifted = chunk.logits - highest.unsqueeze(1)
         target = shifted.gather(1, chunk.target).squeeze(1)
         mean = shifted.mean(1)
@@ -114,55 +157,60 @@ def survey(batch: Batch) -> Survey:
     return Survey(math.sqrt(max(variance, 0.0)), slope, separable)
 
 
-def _raise_not_finite(logits: Tensor, row: int) -> None:
-    bad = logits[~(logits.abs() <= LARGEST_LOGIT)][0].item()
+def _refuse(rows: Tensor, number: int) -> None:
+    bad = rows[~(rows.abs() <= LARGEST_LOGIT)][0].item()
     raise ValueError(
         f"logits must be finite numbers of size up to {LARGEST_LOGIT:g}, "
-        f"but row {row} holds {bad:g}."
+        f"but row {number} holds {bad:g}."
     )
 
 
 def _root(
-    batch: Batch,
-    guess: float,
-    low: float,
-    high: float,
-    *,
-    quick: bool = False,
-    final: bool = True,
+    batch: Batch, guess: float, low: float, high: float, rough: torch.dtype, rounds: int
 ) -> float:
     """Return the root of f' between ``low`` and ``high``, or the end nearest to it.
 
-    Takes Halley's steps on log a, and bisects if they leave the bracket. A few rows give the first
-    guess. If ``quick``, float32 improves it before float64 finishes; usually there is one pass of
-    each over all rows. Returns NaN if a logit is not finite, or if ``quick`` did not converge.
+    A few rows give a first guess, a rough precision improves it, and float64 finishes: usually
+    there is one pass of each over all rows. Returns NaN if the last did not converge.
     """
-    ends = low, high
+    stages = [(batch, torch.float64, 1e-4)]  # of third order: the next step would be about 1e-12
+    if rough != torch.float64:
+        stages.insert(0, (batch, rough, 0.1))
     if len(batch) > 50 * STRIDE:
-        found = _root(batch.every(STRIDE), guess, low, high, quick=quick, final=False)
-        guess = found if low < found < high else guess
-    inverse = min(max(guess, low), high)
-    rough = quick and batch.predictions.dtype != torch.float64
-    low, high = low / 2, high * 2  # so that the ends themselves are tried
-    for round_ in range(10 if quick else 100):
-        dtype = torch.float32 if rough else torch.float64
+        stages.insert(0, (batch.every(STRIDE), rough, 0.1))
+    inverse, found = min(max(guess, low), high), math.nan
+    for rows, dtype, accuracy in stages:
+        found = _halley_steps(rows, dtype, inverse, (low, high), accuracy, rounds)
+        inverse = found if low < found < high else inverse
+    return found
+
+
+def _halley_steps(
+    batch: Batch,
+    dtype: torch.dtype,
+    inverse: float,
+    ends: tuple[float, float],
+    accuracy: float,
+    rounds: int,
+) -> float:
+    """Take Halley's steps on log a until one is small; bisect if they leave the bracket.
+
+    Returns an end if f' has no root between them, and NaN if a sum is not finite or the steps do
+    not become small.
+    """
+    low, high = ends[0] / 2, ends[1] * 2  # so that the ends themselves are tried
+    for round_ in range(rounds):
         first, second, third = _derivatives(batch, inverse, dtype)
         if not math.isfinite(first + second + third):
-            if not rough:
-                break
-            rough = False
-            continue
+            break
         low, high = (inverse, high) if first < 0 else (low, inverse)
         if low == ends[1] or high == ends[0] or high <= low * (1 + 1e-15):
             return inverse
         step = _halley(first, second, second + third)
         proposal = min(max(inverse * math.exp(step), ends[0]), ends[1])
-        # convergence is of third order: after a step of 1e-4, the next would be about 1e-12
-        if abs(step) < (0.1 if rough or not final else 1e-4) and low <= proposal <= high:
-            if not (rough and final):
-                return proposal
-            rough, low, high = False, ends[0] / 2, ends[1] * 2
-        elif not low < proposal < high or (round_ > 20 and round_ % 2):
+        if abs(step) < accuracy and low <= proposal <= high:
+            return proposal
+        if not low < proposal < high or (round_ > 20 and round_ % 2):
             proposal = min(max(math.sqrt(low) * math.sqrt(high), ends[0]), ends[1])
         inverse = proposal
     return math.nan

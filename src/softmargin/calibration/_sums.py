@@ -1,0 +1,217 @@
+"""What an accumulator keeps of the predictions it has seen, and all metrics that follow from it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from softmargin.calibration._bin_intervals import BRIER_LIMITS, class_intervals, top_label_intervals
+from softmargin.calibration._rows import Rows
+from softmargin.calibration.binning import (
+    BinStatistics,
+    ClassBins,
+    ConfidenceCells,
+    bin_edges,
+    bin_index,
+    equal_mass_residuals,
+    histogram,
+    kolmogorov_smirnov_error,
+    mass_and_residual,
+    squared_error,
+)
+from softmargin.calibration.intervals import (
+    Interval,
+    Resampling,
+    central_moments,
+    difference_interval,
+    mean_interval,
+    share_interval,
+    within,
+)
+from softmargin.calibration.result import CalibrationResult
+
+MEANS = ("nll", "brier", "mean_confidence", "overconfidence")
+
+
+class Sums(NamedTuple):
+    """Sums over predictions in float64; w is the weight of a row.
+
+    Attributes:
+        cells: the :func:`histogram` of the cells of confidence, of shape (4, cells, 2).
+        classes: Σ w, Σ w·p, Σ w·y of each class's bins above the first, of shape (3, C, M); the
+            first bin is incomplete.
+        class_sums: Σ w·p and Σ w·y of each class over all bins, of shape (2, C).
+        moments: Σ w·x, Σ w²·x, Σ w²·x², Σ w³·x, Σ w³·x², Σ w³·x³ for each x of :data:`MEANS`, of
+            shape (6, 4).
+        totals: rows, Σ w, Σ w², Σ w of rows with the target in the top k, rows that are declared
+            as logits but look like probabilities, and Σ w³, of shape (6,).
+    """
+
+    cells: Tensor
+    classes: Tensor
+    class_sums: Tensor
+    moments: Tensor
+    totals: Tensor
+
+    @classmethod
+    def zeros(cls, layout: ConfidenceCells, num_classes: int, device: torch.device) -> Self:
+        """Return the sums of no rows; with 0 classes, those per class have no elements."""
+        shapes = (
+            (4, len(layout), 2),
+            (3, num_classes, layout.bins),
+            (2, num_classes),
+            (6, len(MEANS)),
+            (6,),
+        )
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+
+    def count_rows(self, rows: Rows, layout: ConfidenceCells, top_k: int) -> None:
+        """Add rows to everything but the bins of the classes."""
+        weight, confidence, correct = rows.weight, rows.confidence, (rows.rank == 0).double()
+        cells = layout.index(confidence)
+        self.cells.add_(histogram(cells, len(layout), confidence, correct, weight))
+        squared = weight.square()
+        cubed = squared * weight
+        each = torch.stack([rows.nll, rows.brier, confidence, confidence - correct])
+        powers = torch.stack([each, each.square(), each**3])
+        self.moments.add_(torch.cat([powers[:1] @ weight, powers[:2] @ squared, powers @ cubed]))
+        totals = (
+            len(weight),
+            weight.sum(),
+            squared.sum(),
+            weight @ (rows.rank < top_k).double(),
+            rows.like_probabilities,
+            cubed.sum(),
+        )
+        self.totals.add_(torch.stack([torch.as_tensor(x).to(weight) for x in totals]))
+
+    def count_classes(self, rows: Rows, layout: ConfidenceCells) -> None:
+        """Add rows to the bins of the classes above the first; the totals imply the first."""
+        edges = bin_edges(layout.bins, rows.weight.device)
+
+        def place_of(label: Tensor, probability: Tensor) -> Tensor:
+            return bin_index(probability, edges, layout.closed).add_(label, alpha=layout.bins)
+
+        likely = rows.likely
+        place = place_of(likely.label, likely.probability)
+        weight = rows.weight.index_select(0, likely.row)
+        mass, probability, occurred = self.classes.flatten(1)
+        mass.scatter_add_(0, place, weight)
+        probability.scatter_add_(0, place, weight.mul_(likely.probability))
+        occurred.scatter_add_(0, place_of(rows.target, rows.own), rows.weight)
+        self.class_sums[0] += rows.class_sums
+        self.class_sums[1].scatter_add_(0, rows.target, rows.weight)
+
+    def class_bins(self) -> ClassBins:
+        """Return the bins of the classes; the first holds what the others leave over."""
+        filled = self.classes.clone()
+        weight = self.class_sums[1].sum()
+        totals = torch.stack([weight.expand(filled.shape[1]), *self.class_sums])
+        rest = totals - filled[:, :, 1:].sum(-1)
+        # a remainder that is only rounding counts as 0
+        filled[:, :, 0] = rest.clamp_min(0.0).where(rest[0] > 1e-12 * weight, 0.0)
+        return ClassBins(*filled)
+
+
+def summarize(
+    sums: Sums,
+    layout: ConfidenceCells,
+    num_classes: int,
+    top_k: int,
+    confidence_level: float | None,
+    resamples: int,
+    seed: int,
+) -> CalibrationResult:
+    """Return all metrics, and their intervals if a confidence level is given."""
+    by_bin = sums.cells.new_zeros(4, layout.bins, 2)
+    bins = BinStatistics.of(by_bin.index_add_(1, layout.bin_of_cell, sums.cells))
+    mass, residual = mass_and_residual(sums.cells)
+    weight = sums.totals[1]
+    values = {
+        "accuracy": float(sums.cells[1, :, 1].sum() / weight),
+        "top_k_accuracy": float(sums.totals[3] / weight),
+        **dict(zip(MEANS, (sums.moments[0] / weight).tolist(), strict=True)),
+        "ece": bins.calibration_error("l1"),
+        "mce": bins.calibration_error("max"),
+        "rms_error": bins.calibration_error("l2"),
+        "debiased_error": bins.calibration_error("debiased_l2"),
+        "equal_mass_ece": float(equal_mass_residuals(mass, residual, layout.bins).abs().sum()),
+        "ks_error": float(kolmogorov_smirnov_error(mass, residual)),
+    }
+    classes = sums.class_bins()
+    values |= _class_values(classes, values["brier"])
+    intervals = {}
+    if confidence_level is not None:
+        effective = float(weight**2 / sums.totals[2])
+        resampling = Resampling(round(effective), resamples, seed, confidence_level)
+        intervals = _mean_intervals(sums, values, resampling, num_classes)
+        intervals |= top_label_intervals(sums.cells, layout, values, resampling)
+        if len(classes.mass):
+            intervals |= class_intervals(classes, values, resampling)
+    return CalibrationResult(
+        samples=int(sums.totals[0]),
+        top_k=top_k,
+        **values,
+        classwise_errors=classes.errors(),
+        bins=bins,
+        confidence_level=confidence_level,
+        intervals=intervals,
+    )
+
+
+def _class_values(classes: ClassBins, brier: float) -> dict[str, float]:
+    """Return the metrics over the bins of every class; NaN if those were not counted.
+
+    With ō_k the share of class k, reliability is Σ_k Σ_m mass_km / n · gap_km² and uncertainty
+    Σ_k ō_k (1 - ō_k).
+    """
+    reliability = uncertainty = math.nan
+    if len(classes.mass):
+        reliability = float(squared_error(classes.mass, classes.residual).sum())
+        share = classes.occurred.sum(-1) / classes.mass.sum(-1)
+        uncertainty = float((share * (1 - share)).sum())
+    resolution = reliability + uncertainty - brier
+    return {
+        "brier_reliability": reliability,
+        "brier_resolution": 0.0 if abs(resolution) < 1e-12 else resolution,  # not -0
+        "brier_uncertainty": uncertainty,
+        "classwise_ece": float(classes.errors().mean()),
+    }
+
+
+def _mean_intervals(
+    sums: Sums, values: dict[str, float], resampling: Resampling, num_classes: int
+) -> dict[str, Interval]:
+    """Return the intervals of shares and means."""
+    level = resampling.confidence_level
+    least = 1 / num_classes  # the lowest possible confidence
+    limits = ((0.0, math.inf), BRIER_LIMITS, (least, 1.0), (least - 1, 1.0))
+    result = {
+        name: share_interval(values[name], resampling.samples, level)
+        for name in ("accuracy", "top_k_accuracy")
+    }
+    for name, moments, limit in zip(MEANS, sums.moments.t(), limits, strict=True):
+        result[name] = mean_interval(moments, sums.totals, level, limit)
+    # of over-confidence, also that of its two parts: the wider one at each end
+    low, high = difference_interval(
+        (values["mean_confidence"], result["mean_confidence"]),
+        (values["accuracy"], result["accuracy"]),
+        _correlation(sums, values["accuracy"]),
+    )
+    own_low, own_high = result["overconfidence"]
+    widest = min(low, own_low), max(high, own_high)
+    result["overconfidence"] = within(widest, values["overconfidence"], limits[-1])
+    return result
+
+
+def _correlation(sums: Sums, accuracy: float) -> float:
+    """Return the correlation of confidence and correctness, from the variance of their gap."""
+    of_confidence, of_gap = (central_moments(x, sums.totals)[0] for x in sums.moments.t()[2:])
+    right, squared = float(sums.cells[2, :, 1].sum()), float(sums.totals[2])
+    of_correct = max(right * (1 - 2 * accuracy) + accuracy**2 * squared, 0.0)
+    scale = 2 * math.sqrt(of_confidence * of_correct)
+    correlation = (of_confidence + of_correct - of_gap) / scale if scale > 0 else 0.0
+    return min(max(correlation, -1.0), 1.0)

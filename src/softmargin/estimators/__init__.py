@@ -1,0 +1,10 @@
+"""Classifiers with scikit-learn's interface, on top of :func:`softmargin.training.train_together`.
+
+``MarginClassifier`` is a linear or fully connected classifier with any loss and head here;
+``MarginClassifierCV`` chooses β, and whether a temperature is needed, by cross-validation.
+"""
+
+from softmargin.estimators.classifier import MarginClassifier
+from softmargin.estimators.search import MarginClassifierCV
+
+__all__ = ["MarginClassifier", "MarginClassifierCV"]
