@@ -168,9 +168,12 @@ def test_vmap_over_models_equals_a_loop(case):
 
 @pytest.mark.slow
 @each_head
-def test_compiles_to_one_graph(case):
+@pytest.mark.parametrize("kind", ["index", "probability"])
+def test_compiles_to_one_graph(case, kind):
     torch.compiler.reset()
     head, (x, target) = make(case, case.options[0]), sample()
+    if kind == "probability":
+        target = mixed()
     compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
     results = []
     for function in (head, compiled):
@@ -242,3 +245,70 @@ def test_meets_devices_and_dtypes_on_request(case):
     head = case.module(D, C, device="cpu", dtype=torch.float64, **case.options[0])
     assert {p.dtype for p in head.parameters()} == {torch.float64}
     assert tuple(head.weight.shape) == (C, D)
+
+
+def mixed(count=9, dtype=torch.float64):
+    """Return class probabilities as mixup makes them of two labels, and of smoothed ones."""
+    one_hot = nn.functional.one_hot(torch.arange(count) % C, C).to(dtype)
+    share = torch.linspace(0.1, 1.0, count, dtype=dtype).unsqueeze(-1)
+    return 0.9 * (share * one_hot + (1 - share) * one_hot.roll(1, 0)) + 0.1 / C
+
+
+@each_option
+def test_soft_targets_equal_a_slow_reference(case, options):
+    head, (x, _), target = make(case, options), sample(), mixed()
+    ours = head(x, target)
+    for row, q, logits in zip(x.tolist(), target.tolist(), ours.tolist(), strict=True):
+        plain = case.reference(head, row, None)
+        own = [case.reference(head, row, c)[c] for c in range(C)]
+        expected = [(1 - p) * a + p * b for p, a, b in zip(q, plain, own, strict=True)]
+        torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-9)
+
+
+@each_option
+def test_all_probability_on_one_class_is_its_index(case, options):
+    head, (x, target) = make(case, options), sample()
+    one_hot = nn.functional.one_hot(target, C).double()
+    torch.testing.assert_close(head(x, one_hot), head(x, target), rtol=1e-9, atol=1e-9)
+    fallback = heads.Head.logits_as_target(head, x)
+    torch.testing.assert_close(fallback, head.logits_as_target(x), rtol=1e-9, atol=1e-9)
+
+
+@each_option
+def test_gradients_with_soft_targets(case, options):
+    head, (x, _), target = make(case, options), sample(4), mixed(4)
+    assert gradcheck(lambda x: head(x, target), (x.requires_grad_(),))
+    loss = nn.functional.cross_entropy(head(x, target), target)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(loss, list(head.parameters())))
+
+
+@each_head
+def test_soft_targets_in_half_precision_and_in_every_shape(case):
+    head, (x, _), target = make(case, case.options[0]), sample(6), mixed(6)
+    together = head(x, target)
+    shaped = head(x.view(2, 3, D), target.view(2, 3, C))
+    torch.testing.assert_close(shaped, together.view(2, 3, C))
+    torch.testing.assert_close(head(x[0], target[0]), together[0])
+    half = head.bfloat16()(x.bfloat16(), target.bfloat16())
+    assert half.dtype == (torch.bfloat16 if case.name == "LinearHead" else torch.float32)
+    with pytest.raises(ValueError, match="probabilities of at least 0, but got -0.5"):
+        head(x.bfloat16(), target.bfloat16() * 0 - 0.5)
+    with pytest.raises(RuntimeError, match="class indices as torch.int64"):
+        head(x.bfloat16(), target[:, :4].bfloat16())
+
+
+def test_adacos_adapts_to_the_most_probable_class():
+    x, target = sample()
+    soft, hard = (heads.AdaCosHead(D, C, dtype=torch.float64) for _ in range(2))
+    soft.load_state_dict(hard.state_dict())
+    one_hot = nn.functional.one_hot(target, C).double()
+    torch.testing.assert_close(soft(x, 0.9 * one_hot + 0.1 / C), hard(x, target))
+    assert torch.equal(soft.scale, hard.scale)
+    assert soft.scale != heads.AdaCosHead(D, C).scale
+
+
+def test_the_likelihood_of_soft_targets_is_the_mean_over_classes():
+    x, target = sample()
+    head = heads.GaussianHead(D, C, likelihood=0.1, dtype=torch.float64)
+    one_hot = nn.functional.one_hot(target, C).double()
+    torch.testing.assert_close(head.added_loss(x, one_hot), head.added_loss(x, target))

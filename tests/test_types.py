@@ -97,6 +97,17 @@ def test_class_weights_by_position_are_refused(case):
 
 
 @each_loss
+def test_a_criterion_is_a_cross_entropy_loss_for_those_who_ask(case):
+    criterion = case.module(0.5)
+    assert isinstance(criterion, nn.CrossEntropyLoss)
+    shared = nn.CrossEntropyLoss()
+    for name in nn.CrossEntropyLoss.__constants__:
+        assert getattr(criterion, name) == getattr(shared, name)
+    assert criterion.weight is None
+    assert set(criterion.state_dict()) == set(criterion.settings)
+
+
+@each_loss
 def test_signatures_stay_what_they_say(case):
     names = list(inspect.signature(case.function).parameters)
     assert names[:2] == ["input", "target"]

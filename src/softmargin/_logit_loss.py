@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.functional import _checks as checks
@@ -18,8 +18,11 @@ CRITERION_ARGUMENTS = {
 }
 
 
-class LogitLoss(ModuleWithSettings):
+class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
     """Base of all criteria on logits: a function of :mod:`softmargin.functional` with its options.
+
+    It is an ``nn.CrossEntropyLoss``, so that code that looks for one (skorch, for the softmax in
+    ``predict_proba``) knows that the model's outputs are logits.
 
     A subclass names its ``function``, its ``settings`` (the numbers kept in ``state_dict``) and
     passes its own arguments on by name.

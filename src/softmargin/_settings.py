@@ -86,6 +86,9 @@ class Setting:
             _copy(value, learned)
         elif log is not None:
             _copy(value.log() if isinstance(value, Tensor) else math.log(value), log)
+        elif isinstance(value, Tensor) and old is not None and old.is_meta and not value.is_meta:
+            # a loader gives a module on meta its tensors one after the other
+            module._buffers[self.name] = old = _on(value.device, value).clone()
         elif old is not None and old.shape == shape:
             _copy(value, old)
         else:

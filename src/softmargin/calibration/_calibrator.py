@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, cast, overload
 
 import torch
 from numpy.typing import NDArray
@@ -179,12 +180,18 @@ class Calibrator(ModuleWithSettings):
             setattr(self, name, value)
         self.num_classes = None if num_classes is None else int(num_classes)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """Return what ``state_dict`` stores besides the numbers."""
-        return {"num_classes": self.num_classes, "notes": list(self.notes)}
+    def get_extra_state(self) -> Tensor:
+        """Return what ``state_dict`` stores besides the numbers, as the bytes of JSON.
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`get_extra_state` returned."""
+        A tensor, because safetensors takes nothing else.
+        """
+        content = json.dumps({"num_classes": self.num_classes, "notes": list(self.notes)})
+        return torch.tensor(list(content.encode()), dtype=torch.uint8, device="cpu")
+
+    def set_extra_state(self, state: Tensor | dict[str, Any]) -> None:
+        """Restore what :meth:`get_extra_state` returned, or a dict, as it once was."""
+        if isinstance(state, Tensor):
+            state = cast(dict[str, Any], json.loads(bytes(state.tolist())))
         self.num_classes = state["num_classes"]
         self.notes = tuple(state["notes"])
 

@@ -14,7 +14,7 @@ from softmargin.calibration.binning import bin_edges, bin_index
 from softmargin.diagnostics._tensor_checks import check_integers, check_same_shape
 from softmargin.functional._checks import check_count
 from softmargin.functional.margins import log_odds
-from softmargin.losses import GradientDecayLoss
+from softmargin.losses import GradientDecayLoss, LogitLoss
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,14 @@ def _pulls(logits: Tensor, target: Tensor, loss: Callable[[Tensor, Tensor], Tens
 
 def _theory(logits: Tensor, target: Tensor, loss: object) -> Tensor | None:
     """Return G of every sample as sigmoid(ξ - log β)/τ, which is accurate near p = 1."""
-    if not isinstance(loss, (GradientDecayLoss, nn.CrossEntropyLoss)):
+    if not isinstance(loss, nn.CrossEntropyLoss):
         return None
     if loss.weight is not None or loss.label_smoothing:
         return None
-    if isinstance(loss, nn.CrossEntropyLoss):
+    if not isinstance(loss, LogitLoss):
         return torch.sigmoid(log_odds(logits, target))
+    if not isinstance(loss, GradientDecayLoss):
+        return None
     beta, tau = (torch.as_tensor(each).detach().to(logits) for each in (loss.beta, loss.tau))
     beta = beta[target] if beta.ndim else beta
     return torch.sigmoid(log_odds(logits, target, tau) - beta.log()) / tau

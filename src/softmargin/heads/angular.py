@@ -87,6 +87,15 @@ class LSoftmaxHead(Head):
             mixed = size * (anneal * plain + with_margin) / (1 + anneal)
             return with_target(logits, index, -1, mixed)
 
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the inner products, all with the margin."""
+        with full_precision(features):
+            x, weight = at_least_float32(features), self.directions()
+            lengths = length_of(x) * length_of(weight).squeeze(-1)
+            with_margin = lengths * multiplicative_margin(F.linear(unit(x), unit(weight)), self.k)
+            anneal = self.current("anneal")
+            return (anneal * F.linear(x, weight) + with_margin) / (1 + anneal)
+
     def directions(self) -> Tensor:
         """Return the class weights that the logits are taken with."""
         return at_least_float32(self.weight)
@@ -162,3 +171,7 @@ class ArcGradHead(Head):
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the negative scaled angles, the target's own precisely."""
         return angles_of(features, self.weight, index, -self.current("scale"))
+
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the negative scaled angles, for there is no margin."""
+        return self.inference_logits(features)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin._settings import ModuleWithSettings, describe
-from softmargin.functional._checks import check_count
+from softmargin.functional._checks import check_count, check_probabilities
 from softmargin.functional.angular import check_vectors, target_index
 
 # the arguments that all heads have
@@ -26,6 +26,10 @@ class Head(ModuleWithSettings):
     ``head(features)`` gives the logits of inference, ``head(features, target)`` those of training,
     with the margin at the target's entry. Targets equal to ``ignore_index`` are accepted; what
     their logits are does not matter to a loss that ignores them.
+
+    A target may also hold class probabilities of shape (..., C), as mixup, cutmix and smoothed
+    labels do: then every logit is the mean of the one with and the one without the margin, with
+    the weights p and 1 - p of its class. All of it on one class is what its index gives.
     """
 
     ignore_index = -100
@@ -69,6 +73,8 @@ class Head(ModuleWithSettings):
                     "None; call eval() on the head for the logits of inference."
                 )
             return self.inference_logits(features)
+        if self.is_soft(features, target):
+            return self.soft_logits(features, target)
         index = target_index(features, self.num_classes, target, self.ignore_index)
         return self.training_logits(features, index)
 
@@ -79,6 +85,32 @@ class Head(ModuleWithSettings):
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the logits with a margin at ``index``, which keeps the class dimension."""
         return self.inference_logits(features)
+
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the logit of every class as it would be if that class were the target.
+
+        A head of your own need not define it: this works for all, with C calls where there is a
+        margin.
+        """
+        if type(self).training_logits is Head.training_logits:
+            return self.inference_logits(features)
+        shape = (*features.shape[:-1], 1)
+        columns = []
+        for number in range(self.num_classes):
+            index = torch.full(shape, number, dtype=torch.int64, device=features.device)
+            columns.append(self.training_logits(features, index)[..., number])
+        return torch.stack(columns, -1)
+
+    def is_soft(self, features: Tensor, target: Tensor) -> bool:
+        """Whether a target holds class probabilities for these features."""
+        shape = (*features.shape[:-1], self.num_classes)
+        return isinstance(target, Tensor) and target.is_floating_point() and target.shape == shape
+
+    def soft_logits(self, features: Tensor, probabilities: Tensor) -> Tensor:
+        """Return the logits of training for class probabilities of shape (..., C)."""
+        check_probabilities(probabilities)
+        plain, own = self.inference_logits(features), self.logits_as_target(features)
+        return torch.lerp(plain, own, probabilities.to(plain.dtype))
 
     def added_loss(self, features: Tensor, target: Tensor) -> Tensor | None:
         """Return a term that the head adds to any loss, or None, as most heads do."""

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
-from softmargin.functional._checks import check_choice, check_count
+from softmargin.functional._checks import check_choice, check_count, check_probabilities
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import cosines_of
+from softmargin.functional.directions import angles_of, cosines_of
 from softmargin.functional.lengths import precise
 from softmargin.functional.margins import at_target, needs_plain_operations, with_target
 from softmargin.heads._distributed import gathered
@@ -100,6 +100,10 @@ class CosFaceHead(CosineHead):
         scale, margin = self.current("scale"), self.current("margin")
         return cosines_of(features, self.weight, scale, index, lower_cosine, margin)
 
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the scaled cosines, all lowered."""
+        return self.inference_logits(features) - self.current("scale") * self.current("margin")
+
 
 @document_arguments(
     HEAD_ARGUMENTS,
@@ -153,6 +157,12 @@ class ArcFaceHead(CosineHead):
         return cosines_of(
             features, self.weight, scale, index, self.enlarge_angle, margin, of_angle=True
         )
+
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the scaled cosines, all at a larger angle."""
+        margin = torch.as_tensor(self.current("margin"))
+        angle = angles_of(features, self.weight)
+        return self.enlarge_angle(angle, margin)[0] * self.current("scale")
 
     def enlarge_angle(self, angle: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
         """Return cos(θ + m) with the chosen continuation, and its derivative."""
@@ -233,10 +243,16 @@ class AdaCosHead(CosineHead):
                 "torch.func; use dynamic=False, or eval()."
             )
         check_vectors(features, self.in_features)
-        index = target_index(features, self.num_classes, target, self.ignore_index)
         cosine = cosines_of(features, self.weight)
-        # int64 first: in uint8 an ignore_index of -100 would be class 156
-        self.adapt_scale(cosine.detach(), index, target.long().unsqueeze(-1) == self.ignore_index)
+        if self.is_soft(features, target):  # the most probable class has the angle that counts
+            check_probabilities(target)
+            index = target.argmax(-1, keepdim=True)
+            ignored = torch.zeros_like(index, dtype=torch.bool)
+        else:
+            index = target_index(features, self.num_classes, target, self.ignore_index)
+            # int64 first: in uint8 an ignore_index of -100 would be class 156
+            ignored = target.long().unsqueeze(-1) == self.ignore_index
+        self.adapt_scale(cosine.detach(), index, ignored)
         return cosine * self.current("scale")
 
     @torch.no_grad()

@@ -96,6 +96,12 @@ class GaussianHead(Head):
         own = -(1 + self.current("margin")) * distance - half_log_det
         return with_target(logits, index, -1, own.unsqueeze(-1))
 
+    def logits_as_target(self, features: Tensor) -> Tensor:
+        """Return the log-densities, all with a longer distance."""
+        margin = self.current("margin")
+        half_log_det = 0.5 * at_least_float32(self.log_variance).sum(-1)
+        return (1 + margin) * self.inference_logits(features) + margin * half_log_det
+
     def distance(self, features: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return d_c and half the log-determinant of each sample's own class."""
         with full_precision(features):
@@ -123,6 +129,8 @@ class GaussianHead(Head):
     def likelihood_loss(self, features: Tensor, target: Tensor) -> Tensor:
         """Return the mean of d_c + ½ log det Λ_c, the term that LGM adds with a weight λ."""
         check_vectors(features, self.in_features)
+        if self.is_soft(features, target):
+            return -(target * self.inference_logits(features)).sum(-1).mean()
         index = target_index(features, self.num_classes, target, self.ignore_index)
         known = target.long() != self.ignore_index
         distance, half_log_det = self.distance(features, index)

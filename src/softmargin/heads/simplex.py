@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,9 @@ class SimplexHead(Head):
     Learned is how the simplex lies in feature space: W = s·M·Rᵀ with the simplex M and an
     orthonormal R, which is the Q of the parameter ``basis``. Where a column of the basis is zero,
     or depends on those before it, any direction orthogonal to the others takes its place.
+
+    ``eval()`` keeps the Q of the basis at that time. What is exported from there (``torch.export``,
+    ONNX, which has no QR) has these numbers in it.
 
     Shape:
         features (..., D), target (...) or None, logits (..., C) in at least float32.
@@ -71,17 +74,57 @@ class SimplexHead(Head):
         self.basis = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         # follows from the number of classes, so it is not stored
         self.register_buffer("simplex", self._make_simplex(), persistent=False)
+        self._kept: tuple[Tensor, nn.Parameter, int] | None = None
+        self.register_load_state_dict_post_hook(_keep_again)  # type: ignore[no-untyped-call]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Make the simplex anew whatever it is set to: loaders give buffers that are not stored."""
+        if name == "simplex" and "simplex" in self._buffers:
+            value = self._make_simplex()
+        super().__setattr__(name, value)
 
     def _make_simplex(self) -> Tensor:
         """Return the simplex where the basis is, in full precision."""
         dtype = at_least_float32(self.basis).dtype
         return regular_simplex(self.num_classes).to(dtype).to(self.basis.device)
 
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; for inference, keep the orthonormal basis for who exports the head."""
+        super().train(mode)
+        self._keep()
+        return self
+
+    def _keep(self) -> None:
+        """Keep Q with the basis that it is of, and how often that has been changed."""
+        self._kept = None
+        if not self.training and type(self.basis) is nn.Parameter:  # and no shard of one
+            with torch.no_grad():
+                q = orthonormal(at_least_float32(self.basis))
+            self._kept = q, self.basis, self.basis._version
+
+    def _kept_q(self) -> Tensor | None:
+        """Return the Q to export, None where nothing is exported or none was kept."""
+        if self._kept is None or not exporting():
+            return None
+        q, basis, version = self._kept
+        if basis._version != version:
+            raise RuntimeError(
+                "SimplexHead must be exported as eval() left it, but its basis has changed since: "
+                "call eval() again."
+            )
+        return q
+
     def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> Self:
         """Move the head; make the simplex anew, which may have been rounded or lost on the way."""
         super()._apply(fn, recurse)
         self.simplex = self._make_simplex()
+        self._keep()
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a copied or stored head."""
+        super().__setstate__(state)
+        self._keep()
 
     def reset_parameters(self) -> None:
         """Draw the position of the simplex anew; the scale gets its first value back."""
@@ -95,7 +138,9 @@ class SimplexHead(Head):
         if self.simplex.device != self.basis.device:  # a basis was assigned to a head on meta
             self.simplex = self._make_simplex()
         with full_precision(self.basis):
-            q = orthonormal(at_least_float32(self.basis))
+            q = self._kept_q()
+            if q is None:
+                q = orthonormal(at_least_float32(self.basis))
             weight: Tensor = F.linear(self.simplex.to(q.dtype), q) * self.current("scale")
             return weight
 
@@ -103,6 +148,17 @@ class SimplexHead(Head):
         """Return the inner products."""
         with full_precision(features):
             return F.linear(at_least_float32(features), self.weight)
+
+
+def _keep_again(head: nn.Module, _: object) -> None:
+    """Let a head that has loaded a basis keep what follows from it."""
+    cast(SimplexHead, head)._keep()
+
+
+def exporting() -> bool:
+    """Whether ``torch.export`` traces the head, which ``torch.onnx.export`` starts with, too."""
+    asked: Callable[[], bool] | None = getattr(torch.compiler, "is_exporting", None)
+    return asked is not None and asked()
 
 
 def orthonormal(basis: Tensor) -> Tensor:
