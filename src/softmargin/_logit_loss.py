@@ -63,7 +63,7 @@ class LogitLoss(ModuleWithSettings):
             input,
             target,
             **own,
-            weight=self.weight,
+            weight=self._buffers["weight"],
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,

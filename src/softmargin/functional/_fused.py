@@ -1,0 +1,336 @@
+"""Losses by the compiled kernel: loss and gradient in one pass over each row of logits.
+
+What the kernel cannot do, it declines, and the caller goes on with PyTorch's own operations: other
+devices, compilers and function transforms, learned settings, masked classes in some losses, and
+every mistake, so that there is one place that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softmargin._kernel import library
+from softmargin.functional._checks import LARGE
+from softmargin.functional._criterion import result_dtype
+from softmargin.functional.divergences import SHARES
+from softmargin.functional.margins import HALF, needs_plain_operations
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
+INDICES = {torch.int64: 4, torch.uint8: 5}
+PLAIN = (Tensor, nn.Parameter)
+WORTH_THREADS = 32768
+"""Fewer logits than these are done before another thread has woken up."""
+
+kernel, reason = library.load()
+instructions = kernel.instructions if kernel is not None else 0
+
+FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
+"""By loss, its form in ``call.h``."""
+
+Again = Callable[[Tensor], Tensor]
+"""The loss as a function of the logits, in PyTorch's operations."""
+
+
+@contextlib.contextmanager
+def using(wanted: library.Kernel | None, copy: int | None = None) -> Iterator[None]:
+    """Compute with another kernel, or without one, and maybe with other instructions."""
+    global kernel, instructions
+    before = kernel, instructions
+    kernel, instructions = wanted, instructions if copy is None else copy
+    try:
+        yield
+    finally:
+        kernel, instructions = before
+
+
+class Call:
+    """One call of the kernel: what is packed, and what must live as long as its addresses do."""
+
+    __slots__ = ("again", "dtype", "fields", "gradient", "kept", "loss", "pointers")
+    again: Again
+    dtype: torch.dtype
+    gradient: Tensor | None
+    kept: tuple[Tensor | None, ...]
+    loss: Tensor | None
+
+    def __init__(self, pointers: list[int], fields: tuple[Any, ...]) -> None:
+        self.pointers, self.fields = pointers, fields
+
+    def pack(self) -> bytes:
+        """Return the call as the kernel reads it."""
+        return library.LAYOUT.pack(*self.pointers, *self.fields)
+
+
+class _Fused(torch.autograd.Function):
+    """Hands over what the kernel has computed already."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, call: Call) -> Tensor:
+        ctx.save_for_backward(input)
+        ctx.call = call
+        loss, call.loss = call.loss, None
+        return loss  # type: ignore[return-value]
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        call: Call = ctx.call
+        upstream = upstream.contiguous()
+        address = _address(upstream)
+        transformed = torch.is_grad_enabled() or needs_plain_operations()
+        if transformed or address is None or kernel is None:
+            return _differentiate(call, ctx.saved_tensors[0], upstream), None
+        gradient, call.gradient = call.gradient, None  # it is given away: once
+        if gradient is None:
+            return _gradient_again(call, ctx.saved_tensors[0], upstream), None
+        call.pointers[4] = address
+        call.pointers[6] = gradient.data_ptr()
+        kernel.scale(call.pack())
+        return gradient, None
+
+
+_apply = super(torch.autograd.Function, _Fused).apply  # what handles function transforms is above
+
+
+def _address(tensor: Tensor) -> int | None:
+    """Return where the values are, or None if they are nowhere: a tensor may stand for several."""
+    if type(tensor) not in PLAIN or tensor.is_neg():
+        return None
+    try:
+        return tensor.data_ptr()
+    except RuntimeError:
+        return None
+
+
+def _differentiate(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
+    """Return a gradient that may itself be differentiated or vectorised."""
+    with torch.enable_grad():
+        loss = call.again(input).to(call.dtype)
+    create = torch.is_grad_enabled()
+    return torch.autograd.grad(loss, input, upstream, create_graph=create)[0]
+
+
+def _gradient_again(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
+    """Return the gradient from the logits: rounded once, or for one more backward pass."""
+    logits, of_logits = _places(input)
+    gradient, of_gradient = _places(torch.empty_like(input))
+    fields = call.fields
+    call.fields = (*fields[:3], *of_logits, *fields[6:9], *of_gradient, *fields[12:])
+    at_once = input.dtype in HALF
+    call.pointers[0] = logits.data_ptr()
+    call.pointers[4:] = upstream.data_ptr() if at_once else 0, 0, gradient.data_ptr()
+    if kernel is None or kernel.loss(call.pack()):
+        return _differentiate(call, input, upstream)
+    if not at_once:
+        call.pointers[4] = upstream.data_ptr()
+        kernel.scale(call.pack())
+    return gradient
+
+
+def loss(
+    form: str,
+    setting: float | Tensor,
+    input: Tensor,
+    target: Tensor,
+    tau: float | Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+    again: Again,
+    *,
+    pull: tuple[float | Tensor, str] | None = None,
+    compensate: bool = False,
+) -> Tensor:
+    """Return a loss by the kernel, or by PyTorch's operations where the kernel declines.
+
+    Args:
+        form: ``"decay"`` and ``"floored"`` with β, ``"margin"`` with m, ``"focal"`` with γ.
+        setting: that number, or one β per class.
+        input: the logits.
+        target: classes or probabilities.
+        tau: temperature.
+        weight: one per class.
+        ignore_index: the target that does not count.
+        reduction: as everywhere.
+        label_smoothing: as everywhere.
+        again: the same loss of any logits in PyTorch's operations.
+        pull: λ and the name of a divergence.
+        compensate: whether to make up for the small gradients of a large β.
+    """
+    if not available() or not _usual(input, target):
+        return again(input)
+    parameter, temperature = _parameter(form, setting), _number(tau)
+    if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
+        return again(input)
+    if not _plain_options(ignore_index, reduction, label_smoothing):
+        return again(input)
+    soft = target.dtype in TYPES
+    if (soft and ignore_index >= 0) or ((soft or label_smoothing) and (compensate or pull)):
+        return again(input)
+    shares = (0.0, 0.0)
+    if pull is not None:
+        lam = _number(pull[0])
+        if lam is None:
+            return again(input)
+        shares = lam * SHARES[pull[1]][0], lam * SHARES[pull[1]][1]
+    classes = input.shape[0 if input.ndim == 1 else 1]
+    per_class = parameter if isinstance(parameter, Tensor) else None
+    weight, good = _weight(weight, classes)
+    if not good or (per_class is not None and per_class.shape != (classes,)):
+        return again(input)
+    settings = 0.0 if per_class is not None else parameter, temperature, label_smoothing, *shares
+    how = FORMS[form], library.REDUCTIONS[reduction], compensate
+    done = _run(input, target, weight, per_class, (ignore_index, *settings, *how), again)
+    return again(input) if done is None else done
+
+
+def available() -> bool:
+    """Whether there is a kernel, and nobody follows the operations one by one."""
+    return (
+        not needs_plain_operations()
+        and kernel is not None
+        and not torch._C._len_torch_dispatch_stack()
+        and torch._C._get_tracing_state() is None
+    )
+
+
+def _run(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    per_class: Tensor | None,
+    settings: tuple[Any, ...],
+    again: Again,
+) -> Tensor | None:
+    """Call the kernel on checked arguments; return the loss, or None if it declines."""
+    shape, counts = input.shape, _counts(input)
+    indices = INDICES.get(target.dtype)
+    logits, of_logits = _places(input)
+    if indices is None:
+        target, of_target = _places(target)
+    else:
+        target, of_target = target.contiguous(), (counts[2], 0, 1)
+    dtype = result_dtype(input, target)
+    scalar = settings[7] != library.REDUCTIONS["none"]
+    if scalar:
+        loss = input.new_empty((), dtype=dtype)
+    else:
+        loss = input.new_empty(
+            target.shape if indices else shape[: len(shape) > 1] + shape[2:], dtype=dtype
+        )
+    learning = input.requires_grad and torch.is_grad_enabled()
+    gradient, of_gradient = None, (0, 0, 0)
+    if learning and input.dtype not in HALF:
+        gradient, of_gradient = _places(torch.empty_like(input))
+    elements = counts[0] * counts[1] * counts[2]
+    threads = torch.get_num_threads() if elements >= WORTH_THREADS else 1
+    types = TYPES[input.dtype], indices or TYPES[target.dtype], TYPES[dtype], instructions
+    fields = (*counts, *of_logits, *of_target, *of_gradient, *settings, threads, *types)
+    tensors = logits, target, weight, per_class, None, loss, gradient
+    try:
+        call = Call([0 if t is None else t.data_ptr() for t in tensors], fields)
+    except RuntimeError:  # a tensor without values of its own
+        return None
+    if kernel is None or kernel.loss(call.pack()):
+        return None
+    if not learning:
+        return loss
+    call.loss, call.gradient, call.again, call.dtype = loss, gradient, again, dtype
+    call.kept = logits, target, weight, per_class
+    return _apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _usual(input: Tensor, target: Tensor) -> bool:
+    """Whether these are tensors that have an address, belong together, and nobody looks on."""
+    if type(input) not in PLAIN or type(target) not in PLAIN:
+        return False
+    if not (input.is_cpu and target.is_cpu and input.dtype in TYPES):
+        return False
+    if input.layout is not torch.strided or target.layout is not torch.strided:
+        return False
+    if input.is_neg() or target.is_neg():  # what is in memory is not what they say
+        return False
+    shape, dim = input.shape, 0 if input.ndim == 1 else 1
+    if not shape or shape[dim] < 2:
+        return False
+    if target.shape == shape:
+        return target.dtype in TYPES and not target.requires_grad
+    if target.dtype not in INDICES:
+        return False
+    return target.shape == shape[:dim] + shape[dim + 1 :] or (dim == 0 and target.shape == (1,))
+
+
+def _plain_options(ignore_index: int, reduction: str, label_smoothing: float) -> bool:
+    if type(ignore_index) is not int or not -LARGE < ignore_index < LARGE:
+        return False
+    if type(label_smoothing) not in (float, int) or not 0 <= label_smoothing <= 1:
+        return False
+    return type(reduction) is str and reduction in library.REDUCTIONS
+
+
+def _number(setting: float | Tensor) -> float | None:
+    """Return a setting as a finite number, or None where it is not one or is to be learned."""
+    if isinstance(setting, Tensor):
+        if type(setting) not in PLAIN or setting.ndim or not setting.is_cpu:
+            return None
+        if setting.requires_grad or setting.dtype not in TYPES:
+            return None
+        setting = setting.item()
+    elif type(setting) is not float and type(setting) is not int:
+        return None
+    return float(setting) if -LARGE < setting < LARGE else None
+
+
+def _parameter(form: str, setting: float | Tensor) -> float | Tensor | None:
+    """Return log β, one per class in float64, or γ; None where there is none to be had."""
+    if isinstance(setting, Tensor) and setting.ndim == 1:
+        if type(setting) not in PLAIN or setting.dtype not in TYPES or not setting.is_cpu:
+            return None
+        return None if setting.requires_grad else setting.double().log().contiguous()
+    value = _number(setting)
+    if value is None or form == "focal":
+        return value if value is not None and 0 <= value <= 1e3 else None
+    if form == "margin":
+        return -value if -60 < value < 60 else None
+    return math.log(value) if 1e-26 < value < 1e26 else None
+
+
+def _weight(weight: Tensor | None, classes: int) -> tuple[Tensor | None, bool]:
+    """Return the weights in float64, and whether they are such that the kernel can take them."""
+    if weight is None:
+        return None, True
+    if type(weight) not in PLAIN or weight.shape != (classes,) or not weight.is_cpu:
+        return None, False
+    if weight.requires_grad or not weight.is_floating_point():
+        return None, False
+    return weight.double().contiguous(), True
+
+
+def _counts(input: Tensor) -> tuple[int, int, int]:
+    """Return the numbers of samples, of classes, and of places within a sample."""
+    shape = input.shape
+    if len(shape) == 1:
+        return 1, shape[0], 1
+    return shape[0], shape[1], math.prod(shape[2:])
+
+
+def _places(tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
+    """Return a tensor with the strides of samples, classes and places, a copy where it has more."""
+    strides = tensor.stride()
+    if len(strides) == 2:
+        return tensor, (strides[0], strides[1], 0)
+    if len(strides) == 1:
+        return tensor, (0, strides[0], 0)
+    shape = tensor.shape
+    for i in range(2, len(strides) - 1):
+        if strides[i] != strides[i + 1] * shape[i + 1]:
+            tensor = tensor.detach().contiguous()
+            strides = tensor.stride()
+            break
+    return tensor, (strides[0], strides[1], strides[-1])
