@@ -10,6 +10,8 @@ from torch.utils._pytree import tree_leaves
 
 import softmargin.functional as F
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 SAMPLES, CLASSES = 64, 2000
 
 

@@ -18,7 +18,7 @@ template <> struct Lanes<float> {
   static constexpr int mantissa = 23;
   static constexpr int32_t bias = 127;
   static constexpr float rounding = 12582912.0f; // 1.5·2^23: adding it leaves a whole number
-  static constexpr float smallest = -87.0f;      // below it e^x is not a normal number
+  static constexpr float smallest = -87.0f;      // below it e^x is taken for 0
   static constexpr float lowest = -3.40282347e38f;
   static constexpr float tiny = 1.17549435e-38f;
   static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
@@ -36,7 +36,7 @@ template <> struct Lanes<double> {
   static constexpr int mantissa = 52;
   static constexpr int64_t bias = 1023;
   static constexpr double rounding = 6755399441055744.0;
-  static constexpr double smallest = -708.0;
+  static constexpr double smallest = -745.0;
   static constexpr double lowest = -1.7976931348623157e308;
   static constexpr double tiny = 2.2250738585072014e-308;
   static constexpr double ln2_high = 0.693147180369123816490, ln2_low = 1.90821492927058770002e-10;
@@ -106,7 +106,7 @@ inline Vector<Real> polynomial(Vector<Real> x, const Real (&coefficients)[terms]
   return value;
 }
 
-// e^x for x ≤ 0 or little above: 0 where that is not a normal number; NaN stays NaN.
+// e^x for x ≤ 0 or little above: 0 where that is as good as nothing; NaN stays NaN.
 template <class Real> inline Vector<Real> exponential(Vector<Real> x) {
   using L = Lanes<Real>;
   const Real log2_e = Real(1.44269504088896340736);
@@ -115,8 +115,15 @@ template <class Real> inline Vector<Real> exponential(Vector<Real> x) {
   Vector<Real> r = x - whole * L::ln2_high - whole * L::ln2_low;
   Vector<Real> value = (polynomial<Real>(r, L::of_exp) * r + 1) * r + 1;
   // the low bits of the shifted number are the whole number: into the exponent with it
-  Bits<Real> power = (bits_of<Bits<Real>>(shifted) + L::bias) << L::mantissa;
-  value *= bits_of<Vector<Real>>(power);
+  Bits<Real> power = bits_of<Bits<Real>>(shifted);
+  if constexpr (sizeof(Real) == 8) {
+    // in two steps: the whole may be below what a normal number can be
+    power -= bits_of<Bits<Real>>(all<Real>(L::rounding));
+    const Bits<Real> half = power >> 1;
+    value *= bits_of<Vector<Real>>((half + L::bias) << L::mantissa);
+    power -= half;
+  }
+  value *= bits_of<Vector<Real>>((power + L::bias) << L::mantissa);
   return x < L::smallest ? Vector<Real>{} : value;
 }
 

@@ -16,6 +16,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 NAME = "softmargin_kernel.so"
 SWITCH = "SOFTMARGIN_KERNEL"
+ELSEWHERE = "SOFTMARGIN_KERNEL_FOLDER"
+"""Names another folder with a library, such as one that was built with sanitizers."""
 
 LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
 """One call, as ``struct Call`` in ``call.h`` has it."""
@@ -35,8 +37,9 @@ class Kernel:
     """Whether PyTorch's threads were found."""
 
 
-def load(folder: Path = FOLDER) -> tuple[Kernel | None, str]:
+def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
     """Return the kernel, or None, and why: one sentence without a full stop."""
+    folder = folder or Path(os.environ.get(ELSEWHERE, FOLDER))
     if os.environ.get(SWITCH, "1").strip().lower() in ("0", "off", "no", "false"):
         return None, f"switched off by {SWITCH}={os.environ[SWITCH]}"
     path = folder / NAME

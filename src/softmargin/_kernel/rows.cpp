@@ -17,6 +17,7 @@ template <class Real> struct Row {
   const Real *betas; // one per class, or null; and their logarithms
   const Real *log_betas;
   int64_t classes, padded; // padded: a multiple of the lanes
+  int64_t step;            // from one row of logits to the next
   bool read_on, write_on;  // whether the last vector may reach into the row that follows
 };
 
@@ -42,15 +43,22 @@ template <class Real> inline void pad(Real *values, const Row<Real> &row, Real v
 }
 
 // The logits as vectors, with others in the place of the target and after the last class: the
-// function is given the place of each vector and the vector.
-template <class Real, class Function>
+// function is given the place of each vector and the vector. With `prefetch`, memory is asked for
+// what comes next meanwhile: the logits of the next row, and the place of this row's gradient.
+template <bool prefetch, class Real, class Function>
 inline void other_logits(const Row<Real> &row, int64_t begin, int64_t end, int64_t target,
                          Real instead, Function function) {
   constexpr int64_t N = Lanes<Real>::count;
   const int64_t whole = row.classes / N * N, special = target / N * N;
   const int64_t stop = end < whole ? end : whole;
   auto plain = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; i += N) function(i, read(row.logits, i));
+    for (int64_t i = from; i < to; i += N) {
+      if (prefetch) {
+        __builtin_prefetch(row.logits + i + row.step, 0, 3);
+        __builtin_prefetch(row.gradient + i, 1, 2);
+      }
+      function(i, read(row.logits, i));
+    }
   };
   auto changed = [&](int64_t place) {
     Vector<Real> v = all<Real>(instead);
@@ -97,7 +105,7 @@ template <class Real> inline int64_t end_of_block(const Row<Real> &row, int64_t 
 // the others and -slope for the target.
 template <class Real> Real rival_of(const Row<Real> &row, int64_t target) {
   Vector<Real> best = all<Real>(Lanes<Real>::lowest);
-  other_logits(row, 0, row.padded, target, Real(-INFINITY),
+  other_logits<false>(row, 0, row.padded, target, Real(-INFINITY),
                [&](int64_t, Vector<Real> z) { best = larger(z, best); });
   return maximum<Real>(best);
 }
@@ -112,10 +120,10 @@ template <class Real> void sums_of_target(const Row<Real> &row, const Call &call
     auto add = [&](int64_t i, Vector<Real> d) { part += at(row.z, i) = exponential<Real>(d); };
     const int64_t end = end_of_block(row, start);
     if (call.tau == 1)
-      other_logits(row, start, end, target, Real(-INFINITY),
+      other_logits<true>(row, start, end, target, Real(-INFINITY),
                    [&](int64_t i, Vector<Real> z) { add(i, z - rival); });
     else
-      other_logits(row, start, end, target, Real(-INFINITY),
+      other_logits<true>(row, start, end, target, Real(-INFINITY),
                    [&](int64_t i, Vector<Real> z) { add(i, (z - rival) / divisor); });
     total += sum<Real>(part);
   }
@@ -141,7 +149,7 @@ bool sums_of_divergence(const Row<Real> &row, const Call &call, Batch &batch, in
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
     Vector<Real> sum_e{}, sum_ed{}, sum_d{};
     // with the rival in the place of the target, e^0 and 0 are added to the sums
-    other_logits(row, start, end_of_block(row, start), target, rival,
+    other_logits<true>(row, start, end_of_block(row, start), target, rival,
                  [&](int64_t i, Vector<Real> z) {
                    Vector<Real> d = z - rival;
                    if (call.tau != 1) d /= divisor;
@@ -186,7 +194,7 @@ template <class Real>
 void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int t) {
   constexpr int N = Lanes<Real>::count;
   Vector<Real> best = all<Real>(-INFINITY), next = best;
-  other_logits(row, 0, row.padded, row.padded, Real(-INFINITY), [&](int64_t, Vector<Real> z) {
+  other_logits<false>(row, 0, row.padded, row.padded, Real(-INFINITY), [&](int64_t, Vector<Real> z) {
     next = larger(smaller(z, best), next);
     best = larger(z, best);
   });
@@ -199,7 +207,7 @@ void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int t)
   double total = 0;
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
     Vector<Real> part{};
-    other_logits(row, start, end_of_block(row, start), place, Real(-INFINITY),
+    other_logits<true>(row, start, end_of_block(row, start), place, Real(-INFINITY),
                  [&](int64_t i, Vector<Real> z) {
                    Vector<Real> d = z - second;
                    if (call.tau != 1) d /= divisor;

@@ -216,7 +216,7 @@ template <class Real> struct Constants {
 // Rows that are done together: as many as fit into the cache beside their gradients.
 inline int64_t rows_together(const Call &call) {
   if (call.inner > 1 && call.of_logits.classes != 1) return TILE;
-  const int64_t fit = 8192 / call.classes;
+  const int64_t fit = 4096 / call.classes;
   return fit < 1 ? 1 : fit < TILE ? fit : TILE;
 }
 
@@ -235,6 +235,7 @@ bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, c
     Row<Real> &row = rows[t];
     row.logits = in.direct() ? in.place(static_cast<const Real *>(call.logits), t) : row.z;
     row.gradient = out.direct() ? out.place(static_cast<Real *>(call.gradient), t) : row.z;
+    row.step = in.direct() ? in.step : 0;
     row.read_on = !in.direct() || in.followed(t);
     row.write_on = !out.direct() || out.followed(t);
     const int64_t o = pixels ? outer : first + t, i = pixels ? inner + t : 0;
@@ -275,6 +276,7 @@ template <class Real, class Element> bool walk(const Plan &plan, int64_t begin, 
                constants.log_betas,
                call.classes,
                (call.classes + N - 1) / N * N,
+               0,
                false,
                false};
   for (int64_t r = begin; r < end;) {

@@ -80,17 +80,17 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
         call: Call = ctx.call
-        upstream = upstream.contiguous()
-        address = _address(upstream)
-        transformed = torch.is_grad_enabled() or needs_plain_operations()
-        if transformed or address is None or kernel is None:
+        if torch.is_grad_enabled() or kernel is None or needs_plain_operations():
+            return _differentiate(call, ctx.saved_tensors[0], upstream), None
+        address = _address(upstream := upstream.contiguous())
+        if address is None:
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
         gradient, call.gradient = call.gradient, None  # it is given away: once
         if gradient is None:
             return _gradient_again(call, ctx.saved_tensors[0], upstream), None
-        call.pointers[4] = address
-        call.pointers[6] = gradient.data_ptr()
-        kernel.scale(call.pack())
+        if upstream.ndim or upstream.item() != 1.0:
+            call.pointers[4], call.pointers[6] = address, gradient.data_ptr()
+            kernel.scale(call.pack())
         return gradient, None
 
 
@@ -165,28 +165,36 @@ def loss(
     """
     if not available() or not _usual(input, target):
         return again(input)
-    parameter, temperature = _parameter(form, setting), _number(tau)
+    parameter = _parameter(form, setting)
+    temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
         return again(input)
     if not _plain_options(ignore_index, reduction, label_smoothing):
         return again(input)
+    if compensate and input.dtype in HALF:  # a gradient of such a type is rounded once, at the end
+        return again(input)
     soft = target.dtype in TYPES
     if (soft and ignore_index >= 0) or ((soft or label_smoothing) and (compensate or pull)):
         return again(input)
-    shares = (0.0, 0.0)
+    to_uniform = from_uniform = 0.0
     if pull is not None:
         lam = _number(pull[0])
         if lam is None:
             return again(input)
-        shares = lam * SHARES[pull[1]][0], lam * SHARES[pull[1]][1]
-    classes = input.shape[0 if input.ndim == 1 else 1]
-    per_class = parameter if isinstance(parameter, Tensor) else None
-    weight, good = _weight(weight, classes)
-    if not good or (per_class is not None and per_class.shape != (classes,)):
-        return again(input)
-    settings = 0.0 if per_class is not None else parameter, temperature, label_smoothing, *shares
-    how = FORMS[form], library.REDUCTIONS[reduction], compensate
-    done = _run(input, target, weight, per_class, (ignore_index, *settings, *how), again)
+        to_uniform, from_uniform = (lam * share for share in SHARES[pull[1]])
+    per_class = None
+    if isinstance(parameter, Tensor):
+        per_class, parameter = parameter, 0.0
+    if weight is not None or per_class is not None:
+        classes = input.shape[0 if input.ndim == 1 else 1]
+        weight, good = _weight(weight, classes)
+        if not good or (per_class is not None and per_class.shape[0] != classes):
+            return again(input)
+    settings = (
+        *(ignore_index, parameter, temperature, label_smoothing, to_uniform, from_uniform),
+        *(FORMS[form], library.REDUCTIONS[reduction], compensate),
+    )
+    done = _run(input, target, weight, per_class, settings, again)
     return again(input) if done is None else done
 
 
@@ -209,28 +217,27 @@ def _run(
     again: Again,
 ) -> Tensor | None:
     """Call the kernel on checked arguments; return the loss, or None if it declines."""
-    shape, counts = input.shape, _counts(input)
+    dtype, shape, counts = input.dtype, input.shape, _counts(input)
     indices = INDICES.get(target.dtype)
     logits, of_logits = _places(input)
     if indices is None:
         target, of_target = _places(target)
     else:
         target, of_target = target.contiguous(), (counts[2], 0, 1)
-    dtype = result_dtype(input, target)
-    scalar = settings[7] != library.REDUCTIONS["none"]
-    if scalar:
+    if indices is None or dtype in HALF:
+        dtype = result_dtype(input, target)
+    if settings[7] != library.REDUCTIONS["none"]:
         loss = input.new_empty((), dtype=dtype)
     else:
-        loss = input.new_empty(
-            target.shape if indices else shape[: len(shape) > 1] + shape[2:], dtype=dtype
-        )
+        loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=dtype)
+        loss = loss if indices is None else loss.view(target.shape)
     learning = input.requires_grad and torch.is_grad_enabled()
     gradient, of_gradient = None, (0, 0, 0)
     if learning and input.dtype not in HALF:
         gradient, of_gradient = _places(torch.empty_like(input))
-    elements = counts[0] * counts[1] * counts[2]
-    threads = torch.get_num_threads() if elements >= WORTH_THREADS else 1
+    many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
     types = TYPES[input.dtype], indices or TYPES[target.dtype], TYPES[dtype], instructions
+    threads = torch.get_num_threads() if many else 1
     fields = (*counts, *of_logits, *of_target, *of_gradient, *settings, threads, *types)
     tensors = logits, target, weight, per_class, None, loss, gradient
     try:
@@ -289,6 +296,8 @@ def _number(setting: float | Tensor) -> float | None:
 
 def _parameter(form: str, setting: float | Tensor) -> float | Tensor | None:
     """Return log β, one per class in float64, or γ; None where there is none to be had."""
+    if type(setting) is float and form == "decay":
+        return math.log(setting) if 1e-26 < setting < 1e26 else None
     if isinstance(setting, Tensor) and setting.ndim == 1:
         if type(setting) not in PLAIN or setting.dtype not in TYPES or not setting.is_cpu:
             return None
