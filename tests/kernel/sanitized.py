@@ -46,7 +46,7 @@ def main(calls: int = 2000) -> int:
             "OMP_NUM_THREADS": "2",
         }
         fuzz = ["-m", "tests.fuzz", "--calls", str(calls), "--area", "losses"]
-        tests = ["-m", "pytest", "-q", "-x", "-n", "0", "tests/kernel", "-m", "not slow"]
+        tests = ["-m", "pytest", "-q", "-x", "-n", "0", "-s", "tests/kernel", "-m", "not slow"]
         for command in (fuzz, tests):
             done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment)
             if done.returncode:

@@ -13,16 +13,17 @@ template <class Real> struct Lanes;
 
 template <> struct Lanes<float> {
   typedef float Vector __attribute__((vector_size(WIDTH)));
-  typedef int32_t Bits __attribute__((vector_size(WIDTH)));
+  typedef uint32_t Bits __attribute__((vector_size(WIDTH)));
+  typedef int32_t Signed __attribute__((vector_size(WIDTH)));
   static constexpr int count = WIDTH / sizeof(float);
   static constexpr int mantissa = 23;
-  static constexpr int32_t bias = 127;
+  static constexpr uint32_t bias = 127;
   static constexpr float rounding = 12582912.0f; // 1.5·2^23: adding it leaves a whole number
   static constexpr float smallest = -87.0f;      // below it e^x is taken for 0
   static constexpr float lowest = -3.40282347e38f;
   static constexpr float tiny = 1.17549435e-38f;
   static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
-  static constexpr int32_t root_half = 0x3f3504f3;
+  static constexpr uint32_t root_half = 0x3f3504f3;
   // (e^r - 1 - r)/r² on |r| ≤ log(2)/2, and (atanh(s)/s - 1)/s² on |s| ≤ 0.2, at Chebyshev's points
   static constexpr float of_exp[] = {0.5f, 0.1666657699f, 0.04166655462f, 0.008363179053f,
                                      0.001392618359f};
@@ -31,16 +32,17 @@ template <> struct Lanes<float> {
 
 template <> struct Lanes<double> {
   typedef double Vector __attribute__((vector_size(WIDTH)));
-  typedef int64_t Bits __attribute__((vector_size(WIDTH)));
+  typedef uint64_t Bits __attribute__((vector_size(WIDTH)));
+  typedef int64_t Signed __attribute__((vector_size(WIDTH)));
   static constexpr int count = WIDTH / sizeof(double);
   static constexpr int mantissa = 52;
-  static constexpr int64_t bias = 1023;
+  static constexpr uint64_t bias = 1023;
   static constexpr double rounding = 6755399441055744.0;
   static constexpr double smallest = -745.0;
   static constexpr double lowest = -1.7976931348623157e308;
   static constexpr double tiny = 2.2250738585072014e-308;
   static constexpr double ln2_high = 0.693147180369123816490, ln2_low = 1.90821492927058770002e-10;
-  static constexpr int64_t root_half = 0x3fe6a09e667f3bcd;
+  static constexpr uint64_t root_half = 0x3fe6a09e667f3bcd;
   static constexpr double of_exp[] = {
       0.5, 0.16666666666666671, 0.04166666666666667, 0.0083333333333261351, 0.0013888888888883748,
       0.00019841269874820625, 2.4801587325547741e-5, 2.7557255400206424e-6, 2.7557273643110295e-7,
@@ -52,7 +54,8 @@ template <> struct Lanes<double> {
 };
 
 template <class Real> using Vector = typename Lanes<Real>::Vector;
-template <class Real> using Bits = typename Lanes<Real>::Bits;
+template <class Real> using Bits = typename Lanes<Real>::Bits; // unsigned: they may overflow
+template <class Real> using Signed = typename Lanes<Real>::Signed;
 
 template <class Real> inline Vector<Real> all(Real value) { return value - Vector<Real>{}; }
 
@@ -64,8 +67,8 @@ template <class To, class From> inline To bits_of(From from) {
 }
 
 // 0, 1, 2, ...
-template <class Real> inline Bits<Real> lanes() {
-  Bits<Real> numbers;
+template <class Real> inline Signed<Real> lanes() {
+  Signed<Real> numbers;
   for (int i = 0; i < Lanes<Real>::count; i++) numbers[i] = i;
   return numbers;
 }
@@ -119,7 +122,7 @@ template <class Real> inline Vector<Real> exponential(Vector<Real> x) {
   if constexpr (sizeof(Real) == 8) {
     // in two steps: the whole may be below what a normal number can be
     power -= bits_of<Bits<Real>>(all<Real>(L::rounding));
-    const Bits<Real> half = power >> 1;
+    const Bits<Real> half = bits_of<Bits<Real>>(bits_of<Signed<Real>>(power) >> 1);
     value *= bits_of<Vector<Real>>((half + L::bias) << L::mantissa);
     power -= half;
   }
@@ -134,10 +137,11 @@ template <class Real> struct Split {
 
 template <class Real> inline Split<Real> split(Vector<Real> x) {
   using L = Lanes<Real>;
-  Bits<Real> bits = bits_of<Bits<Real>>(x) - L::root_half;
-  Bits<Real> exponent = bits >> L::mantissa; // so that 1 + f lies between √½ and √2
-  Vector<Real> within = bits_of<Vector<Real>>(bits_of<Bits<Real>>(x) - (exponent << L::mantissa));
-  return {within - 1, __builtin_convertvector(exponent, Vector<Real>)};
+  const Bits<Real> bits = bits_of<Bits<Real>>(x), above = bits - L::root_half;
+  // so that 1 + f lies between √½ and √2
+  const Signed<Real> exponent = bits_of<Signed<Real>>(above) >> L::mantissa;
+  const Bits<Real> taken = bits_of<Bits<Real>>(exponent) << L::mantissa;
+  return {bits_of<Vector<Real>>(bits - taken) - 1, __builtin_convertvector(exponent, Vector<Real>)};
 }
 
 template <class Real> inline Vector<Real> logarithm(Split<Real> of) {

@@ -24,6 +24,9 @@ from softmargin.functional.margins import HALF, needs_plain_operations
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 INDICES = {torch.int64: 4, torch.uint8: 5}
 PLAIN = (Tensor, nn.Parameter)
+ROOM = "_softmargin_room"
+"""An attribute of logits that names a tensor of their shape to write the gradient to."""
+
 WORTH_THREADS = 32768
 """Fewer logits than these are done before another thread has woken up."""
 
@@ -234,7 +237,8 @@ def _run(
     learning = input.requires_grad and torch.is_grad_enabled()
     gradient, of_gradient = None, (0, 0, 0)
     if learning and input.dtype not in HALF:
-        gradient, of_gradient = _places(torch.empty_like(input))
+        room = getattr(input, ROOM, None)
+        gradient, of_gradient = _places(torch.empty_like(input) if room is None else room)
     many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
     types = TYPES[input.dtype], indices or TYPES[target.dtype], TYPES[dtype], instructions
     threads = torch.get_num_threads() if many else 1
