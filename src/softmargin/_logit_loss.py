@@ -59,7 +59,9 @@ class LogitLoss(ModuleWithSettings):
             name: self.current(name, number=True) if name in settings else getattr(self, name)
             for name in self._own
         }
-        return type(self).function(
+        function = type(self).function
+        # arguments are named here: what looks for weights in the wrong place has nothing to do
+        return getattr(function, "__wrapped__", function)(
             input,
             target,
             **own,

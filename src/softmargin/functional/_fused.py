@@ -33,6 +33,9 @@ WORTH_THREADS = 32768
 kernel, reason = library.load()
 instructions = kernel.instructions if kernel is not None else 0
 
+LOGITS, UPSTREAM, LOSS, GRADIENT, OF_LOGITS, OF_GRADIENT = 0, 4, 5, 6, 10, 16
+"""Places in the layout of a call: addresses, and where three strides begin."""
+
 FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
 """By loss, its form in ``call.h``."""
 
@@ -53,21 +56,28 @@ def using(wanted: library.Kernel | None, copy: int | None = None) -> Iterator[No
 
 
 class Call:
-    """One call of the kernel: what is packed, and what must live as long as its addresses do."""
+    """One call of the kernel: as it was packed, and what must live as long as its addresses do."""
 
-    __slots__ = ("again", "dtype", "fields", "gradient", "kept", "loss", "pointers")
-    again: Again
-    dtype: torch.dtype
-    gradient: Tensor | None
-    kept: tuple[Tensor | None, ...]
-    loss: Tensor | None
+    __slots__ = ("again", "dtype", "gradient", "kept", "loss", "packed")
 
-    def __init__(self, pointers: list[int], fields: tuple[Any, ...]) -> None:
-        self.pointers, self.fields = pointers, fields
+    def __init__(
+        self,
+        packed: bytes,
+        loss: Tensor,
+        gradient: Tensor | None,
+        again: Again,
+        kept: tuple[Tensor | None, ...],
+    ) -> None:
+        self.packed, self.again, self.kept, self.dtype = packed, again, kept, loss.dtype
+        self.loss: Tensor | None = loss
+        self.gradient = gradient
 
-    def pack(self) -> bytes:
-        """Return the call as the kernel reads it."""
-        return library.LAYOUT.pack(*self.pointers, *self.fields)
+    def repacked(self, places: dict[int, Any]) -> bytes:
+        """Return the same call with other values in some places of the layout."""
+        fields = list(library.LAYOUT.unpack(self.packed))
+        for place, value in places.items():
+            fields[place] = value
+        return library.LAYOUT.pack(*fields)
 
 
 class _Fused(torch.autograd.Function):
@@ -92,8 +102,7 @@ class _Fused(torch.autograd.Function):
         if gradient is None:
             return _gradient_again(call, ctx.saved_tensors[0], upstream), None
         if upstream.ndim or upstream.item() != 1.0:
-            call.pointers[4], call.pointers[6] = address, gradient.data_ptr()
-            kernel.scale(call.pack())
+            kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
         return gradient, None
 
 
@@ -122,16 +131,14 @@ def _gradient_again(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
     """Return the gradient from the logits: rounded once, or for one more backward pass."""
     logits, of_logits = _places(input)
     gradient, of_gradient = _places(torch.empty_like(input))
-    fields = call.fields
-    call.fields = (*fields[:3], *of_logits, *fields[6:9], *of_gradient, *fields[12:])
     at_once = input.dtype in HALF
-    call.pointers[0] = logits.data_ptr()
-    call.pointers[4:] = upstream.data_ptr() if at_once else 0, 0, gradient.data_ptr()
-    if kernel is None or kernel.loss(call.pack()):
+    places = dict(enumerate(of_logits, OF_LOGITS)) | dict(enumerate(of_gradient, OF_GRADIENT))
+    places |= {LOGITS: logits.data_ptr(), LOSS: 0, GRADIENT: gradient.data_ptr()}
+    places[UPSTREAM] = upstream.data_ptr() if at_once else 0
+    if kernel is None or kernel.loss(call.repacked(places)):
         return _differentiate(call, input, upstream)
     if not at_once:
-        call.pointers[4] = upstream.data_ptr()
-        kernel.scale(call.pack())
+        kernel.scale(call.repacked(places | {UPSTREAM: upstream.data_ptr()}))
     return gradient
 
 
@@ -166,7 +173,13 @@ def loss(
         pull: λ and the name of a divergence.
         compensate: whether to make up for the small gradients of a large β.
     """
-    if not available() or not _usual(input, target):
+    if (
+        needs_plain_operations()
+        or kernel is None
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state() is not None  # torch.jit.trace
+        or not _usual(input, target)
+    ):
         return again(input)
     parameter = _parameter(form, setting)
     temperature = tau if type(tau) is float else _number(tau)
@@ -201,16 +214,6 @@ def loss(
     return again(input) if done is None else done
 
 
-def available() -> bool:
-    """Whether there is a kernel, and nobody follows the operations one by one."""
-    return (
-        not needs_plain_operations()
-        and kernel is not None
-        and not torch._C._len_torch_dispatch_stack()
-        and torch._C._get_tracing_state() is None
-    )
-
-
 def _run(
     input: Tensor,
     target: Tensor,
@@ -220,40 +223,45 @@ def _run(
     again: Again,
 ) -> Tensor | None:
     """Call the kernel on checked arguments; return the loss, or None if it declines."""
-    dtype, shape, counts = input.dtype, input.shape, _counts(input)
+    dtype, shape, learning = input.dtype, input.shape, input.requires_grad
     indices = INDICES.get(target.dtype)
+    counts = (*shape, 1) if len(shape) == 2 else _counts(shape)
     logits, of_logits = _places(input)
     if indices is None:
         target, of_target = _places(target)
+        result = result_dtype(input, target)
     else:
         target, of_target = target.contiguous(), (counts[2], 0, 1)
-    if indices is None or dtype in HALF:
-        dtype = result_dtype(input, target)
-    if settings[7] != library.REDUCTIONS["none"]:
-        loss = input.new_empty((), dtype=dtype)
+        result = result_dtype(input, target) if dtype in HALF else dtype
+    if settings[7]:
+        loss = input.new_empty((), dtype=result)
+    elif indices is None:
+        loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=result)
     else:
-        loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=dtype)
-        loss = loss if indices is None else loss.view(target.shape)
-    learning = input.requires_grad and torch.is_grad_enabled()
+        loss = input.new_empty(target.shape, dtype=result)
+    learning = learning and torch.is_grad_enabled()
     gradient, of_gradient = None, (0, 0, 0)
-    if learning and input.dtype not in HALF:
+    if learning and dtype not in HALF:
         room = getattr(input, ROOM, None)
         gradient, of_gradient = _places(torch.empty_like(input) if room is None else room)
     many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
-    types = TYPES[input.dtype], indices or TYPES[target.dtype], TYPES[dtype], instructions
-    threads = torch.get_num_threads() if many else 1
-    fields = (*counts, *of_logits, *of_target, *of_gradient, *settings, threads, *types)
-    tensors = logits, target, weight, per_class, None, loss, gradient
     try:
-        call = Call([0 if t is None else t.data_ptr() for t in tensors], fields)
+        packed = library.LAYOUT.pack(
+            *(logits.data_ptr(), target.data_ptr()),
+            0 if weight is None else weight.data_ptr(),
+            0 if per_class is None else per_class.data_ptr(),
+            *(0, loss.data_ptr(), 0 if gradient is None else gradient.data_ptr()),
+            *(*counts, *of_logits, *of_target, *of_gradient, *settings),
+            torch.get_num_threads() if many else 1,
+            *(TYPES[dtype], indices or TYPES[target.dtype], TYPES[result], instructions),
+        )
     except RuntimeError:  # a tensor without values of its own
         return None
-    if kernel is None or kernel.loss(call.pack()):
+    if kernel is None or kernel.loss(packed):
         return None
     if not learning:
         return loss
-    call.loss, call.gradient, call.again, call.dtype = loss, gradient, again, dtype
-    call.kept = logits, target, weight, per_class
+    call = Call(packed, loss, gradient, again, (logits, target, weight, per_class))
     return _apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -325,9 +333,8 @@ def _weight(weight: Tensor | None, classes: int) -> tuple[Tensor | None, bool]:
     return weight.double().contiguous(), True
 
 
-def _counts(input: Tensor) -> tuple[int, int, int]:
+def _counts(shape: torch.Size) -> tuple[int, int, int]:
     """Return the numbers of samples, of classes, and of places within a sample."""
-    shape = input.shape
     if len(shape) == 1:
         return 1, shape[0], 1
     return shape[0], shape[1], math.prod(shape[2:])
