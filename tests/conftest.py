@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from softmargin._kernel import build, library
+from softmargin.functional import _fused
+
 PROCESSOR = Path("/proc/cpuinfo")
 BFLOAT16 = "import torch; torch.nn.Linear(64, 64).bfloat16()(torch.ones(64, 64).bfloat16())"
 
@@ -36,6 +39,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser") or item.get_closest_marker("ray"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def kernel(tmp_path_factory) -> library.Kernel:
+    """Return the fused kernel: the installed one, or one that is built for the tests."""
+    if _fused.kernel is not None:
+        return _fused.kernel
+    folder = tmp_path_factory.mktemp("kernel")
+    failure = build.build(folder / build.LIBRARY.name)
+    if failure is not None:
+        pytest.skip(failure)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(library.SWITCH, raising=False)
+        built, reason = library.load(folder)
+    assert built is not None, reason
+    return built
+
+
+@pytest.fixture(params=["kernel", "plain"])
+def either_path(request):
+    """Run a test twice: with the fused kernel, and with PyTorch's operations."""
+    wanted = request.getfixturevalue("kernel") if request.param == "kernel" else None
+    with _fused.using(wanted, wanted and wanted.instructions):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from torch.autograd import gradcheck, gradgradcheck
 import softmargin
 from loss_cases import EVERY_LOSS, EVERY_OPTION, slow_criterion
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 each_loss = pytest.mark.parametrize("case", EVERY_LOSS.values(), ids=EVERY_LOSS)
 each_option = pytest.mark.parametrize(("case", "options"), EVERY_OPTION.values(), ids=EVERY_OPTION)
 

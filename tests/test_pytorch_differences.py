@@ -13,6 +13,8 @@ from torch.testing import assert_close
 import softmargin
 from test_pytorch_samples import LOSSES, make, operator, value_and_gradient
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 INF, NAN = math.inf, math.nan
 LOWEST = torch.finfo(torch.float32).min
 GENERATOR = torch.Generator().manual_seed(0)

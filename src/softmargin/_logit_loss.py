@@ -62,11 +62,13 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
             name: self.current(name, number=True) if name in settings else getattr(self, name)
             for name in self._own
         }
-        return type(self).function(
+        function = type(self).function
+        # arguments are named here: what looks for weights in the wrong place has nothing to do
+        return getattr(function, "__wrapped__", function)(
             input,
             target,
             **own,
-            weight=self.weight,
+            weight=self._buffers["weight"],
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,

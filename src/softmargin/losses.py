@@ -8,6 +8,7 @@ from torch import Tensor
 
 from softmargin import functional
 from softmargin._docs import document_arguments
+from softmargin._linear_loss import LinearGradientDecayLoss as LinearGradientDecayLoss
 from softmargin._logit_loss import CRITERION_ARGUMENTS
 from softmargin._logit_loss import LogitLoss as LogitLoss
 from softmargin._settings import Setting

@@ -9,6 +9,8 @@ from torch.autograd import gradcheck
 
 from softmargin import functional as F
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 LOSSES = {
     "decay": F.gradient_decay_loss,
     "floored": lambda *a, **k: F.gradient_decay_loss(*a, floored=True, **k),

@@ -9,6 +9,8 @@ from torch import Tensor
 from softmargin import GradientDecayLoss
 from softmargin.functional import gradient_decay_loss
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 BETAS = (1e-6, 0.01, 0.5, 1.0, 5.0, 1e4)
 
 

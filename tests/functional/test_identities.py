@@ -10,6 +10,8 @@ import torch
 import softmargin.functional as F
 from loss_cases import divergence as slow_divergence
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 LOGITS = torch.randn(64, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 4
 TARGET = torch.arange(64) % 9
 

@@ -10,6 +10,8 @@ import torch
 
 import softmargin.functional as F
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 mpmath.mp.dps = 50
 BETAS = [1e-8, 1e-4, 0.1, 1.0, 7.0, 1e4, 1e8]
 

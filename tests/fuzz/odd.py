@@ -73,6 +73,10 @@ PER_EPOCH = {
 OWN = {
     "functional.angles": {"weight": WEIGHT},
     "functional.cosine_logits": {"weight": WEIGHT},
+    "functional.linear_gradient_decay_loss": {
+        "input": FEATURES,
+        "linear_weight": WEIGHT,
+    },
     "diagnostics.angle_statistics": {"weight": WEIGHT},
     "diagnostics.confidence_groups": PER_EPOCH,
     "diagnostics.data_map": PER_EPOCH,

@@ -1,6 +1,6 @@
 """The subcommands of ``softmargin``, one module each."""
 
-from softmargin.commands import calibrate, completion, data, demo, losses, reproduce, train
+from softmargin.commands import calibrate, completion, data, demo, info, losses, reproduce, train
 from softmargin.commands.common import Command
 
 COMMANDS: dict[str, Command] = {
@@ -10,6 +10,7 @@ COMMANDS: dict[str, Command] = {
     "evaluate": train.EVALUATE_COMMAND,
     "data": data.COMMAND,
     "losses": losses.COMMAND,
+    "info": info.COMMAND,
     "reproduce": reproduce.COMMAND,
     "completion": completion.COMMAND,
 }

@@ -7,6 +7,7 @@ from softmargin.functional.hinge import (
     max_hinge_loss,
     mean_hinge_loss,
 )
+from softmargin.functional.linear import linear_gradient_decay_loss
 from softmargin.functional.margins import embedded_bias, hard_log_odds, log_odds
 from softmargin.functional.softmax import (
     focal_loss,
@@ -24,6 +25,7 @@ __all__ = [
     "gradient_decay_loss",
     "hard_bias_softmax_loss",
     "hard_log_odds",
+    "linear_gradient_decay_loss",
     "log_odds",
     "logit_divergence",
     "max_hinge_loss",

@@ -43,12 +43,11 @@ def criterion(
     target: Tensor,
     of_target: OfTarget,
     by_class: ByClass,
-    *,
     tau: float | Tensor = 1.0,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Apply a loss to class indices or class probabilities, as ``F.cross_entropy`` would."""
     checks.check_choice("reduction", reduction, checks.REDUCTIONS)

@@ -263,7 +263,7 @@ def needs_plain_operations() -> bool:
 
 def may_look(tensor: Tensor) -> bool:
     """Whether looking at a tensor's value is free, and nobody follows what is done with it."""
-    if tensor.device.type != "cpu" or needs_plain_operations():
+    if not tensor.is_cpu or needs_plain_operations():
         return False
     return not torch._C._len_torch_dispatch_stack()
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin.functional import _checks as checks
 from softmargin.functional._criterion import LOSS_ARGUMENTS, criterion, result_dtype
+from softmargin.functional._fused import loss as fused
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
     apply_temperature,
@@ -77,6 +78,8 @@ def gradient_decay_loss(
         >>> gradient_decay_loss(logits, target, beta=0.1, floored=True)
         tensor(1.1994)
     """
+    checks.check_flag("floored", floored)
+    checks.check_flag("compensate", compensate)
 
     def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
         log_beta = _log(beta, z, dim, index)
@@ -88,27 +91,19 @@ def gradient_decay_loss(
         xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
         return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
 
-    checks.check_flag("floored", floored)
-    checks.check_flag("compensate", compensate)
-    logits = input
-    if compensate:  # by a factor that may be infinite in half precision
+    shared = tau, weight, ignore_index, reduction, label_smoothing
+
+    def plain(input: Tensor) -> Tensor:
+        if not compensate:
+            return criterion(input, target, of_target, by_class, *shared)
         checks.check_fit(input, target)
-        logits = at_least_float32(input)
-    loss = criterion(
-        logits,
-        target,
-        of_target,
-        by_class,
-        tau=tau,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
-    if not compensate:
-        return loss
-    factor = _compensation(input, target, beta, tau, weight, ignore_index)
-    return (loss * factor).to(result_dtype(input, target))
+        # the factor may be infinite in half precision
+        loss = criterion(at_least_float32(input), target, of_target, by_class, *shared)
+        factor = _compensation(input, target, beta, tau, weight, ignore_index)
+        return (loss * factor).to(result_dtype(input, target))
+
+    form = "floored" if floored else "decay"
+    return fused(form, beta, input, target, *shared, plain, compensate=compensate)
 
 
 @document_arguments(LOSS_ARGUMENTS, margin="m, a finite number or a 0-d tensor.")
@@ -134,17 +129,18 @@ def soft_margin_softmax_loss(
         tensor(1.3133)
     """
     checks.check_setting("margin", margin, above=-math.inf)
-    return criterion(
-        input,
-        target,
-        lambda z, index, dim: softplus(log_odds_of(z, index, dim) + margin),
-        lambda z, dim: softplus(log_odds_by_class(z, dim) + margin),
-        tau=tau,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    shared = tau, weight, ignore_index, reduction, label_smoothing
+
+    def plain(input: Tensor) -> Tensor:
+        return criterion(
+            input,
+            target,
+            lambda z, index, dim: softplus(log_odds_of(z, index, dim) + margin),
+            lambda z, dim: softplus(log_odds_by_class(z, dim) + margin),
+            *shared,
+        )
+
+    return fused("margin", margin, input, target, *shared, plain)
 
 
 @document_arguments(LOSS_ARGUMENTS, rho="ρ, a finite number or a 0-d tensor.")
@@ -224,17 +220,12 @@ def regularized_softmax_loss(
         losses = soft_maximum(log_odds_by_class(z, dim), _log(beta, z, dim))
         return losses + lam * divergence_by_class(z, dim, divergence)
 
-    return criterion(
-        input,
-        target,
-        of_target,
-        by_class,
-        tau=tau,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    shared = tau, weight, ignore_index, reduction, label_smoothing
+
+    def plain(input: Tensor) -> Tensor:
+        return criterion(input, target, of_target, by_class, *shared)
+
+    return fused("decay", beta, input, target, *shared, plain, pull=(lam, divergence))
 
 
 @document_arguments(LOSS_ARGUMENTS, gamma="γ of at least 0, a number or a 0-d tensor.")
@@ -273,17 +264,18 @@ def focal_loss(
             held = xi.clamp(torch.finfo(xi.dtype).min, 100.0)
         return (-gamma * softplus(-held)).exp() * softplus(xi)
 
-    return criterion(
-        input,
-        target,
-        lambda z, index, dim: of_log_odds(log_odds_of(z, index, dim)),
-        lambda z, dim: of_log_odds(log_odds_by_class(z, dim)),
-        tau=tau,
-        weight=weight,
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
+    shared = tau, weight, ignore_index, reduction, label_smoothing
+
+    def plain(input: Tensor) -> Tensor:
+        return criterion(
+            input,
+            target,
+            lambda z, index, dim: of_log_odds(log_odds_of(z, index, dim)),
+            lambda z, dim: of_log_odds(log_odds_by_class(z, dim)),
+            *shared,
+        )
+
+    return fused("focal", gamma, input, target, *shared, plain)
 
 
 def _compensation(

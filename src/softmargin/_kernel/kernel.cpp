@@ -1,0 +1,208 @@
+// The library's entry points: which compiled copy, how many threads, what comes before the rows
+// and after them. Nothing of PyTorch is needed to compile or link it.
+#include "elements.h"
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+
+extern "C" {
+bool rows_baseline(const Plan &, int64_t, int64_t);
+#ifdef X86
+bool rows_avx2(const Plan &, int64_t, int64_t);
+bool rows_avx512(const Plan &, int64_t, int64_t);
+#endif
+}
+
+namespace {
+
+Rows copy_for(int32_t instructions) {
+#ifdef X86
+  if (instructions == 2) return rows_avx512;
+  if (instructions == 1) return rows_avx2;
+#endif
+  (void)instructions;
+  return rows_baseline;
+}
+
+// The OpenMP that PyTorch has loaded, whichever it is: its threads are there already, and nobody
+// starts others beside them.
+using Parallel = void (*)(void (*)(void *), void *, unsigned, unsigned);
+using Number = int (*)();
+
+struct Pool {
+  Parallel parallel;
+  Number thread, threads, inside;
+};
+
+Pool pool{};
+
+// Something to do with each of so many units: every thread takes one stretch of them.
+struct Work {
+  bool (*part)(const void *, int64_t, int64_t);
+  const void *data;
+  int64_t units;
+  bool good;
+};
+
+void share_of_a_thread(void *data) {
+  Work &work = *static_cast<Work *>(data);
+  const int64_t threads = pool.threads(), thread = pool.thread();
+  const int64_t begin = work.units * thread / threads, end = work.units * (thread + 1) / threads;
+  if (begin < end && !work.part(work.data, begin, end))
+    __atomic_store_n(&work.good, false, __ATOMIC_RELAXED);
+}
+
+bool in_parallel(Work work, int64_t threads) {
+  threads = threads < work.units ? threads : work.units;
+  if (threads < 2 || !pool.parallel || pool.inside())
+    return work.part(work.data, 0, work.units);
+  pool.parallel(share_of_a_thread, &work, unsigned(threads), 0);
+  return work.good;
+}
+
+bool rows_of(const void *data, int64_t begin, int64_t end) {
+  const Plan &plan = *static_cast<const Plan *>(data);
+  return copy_for(plan.call->instructions)(plan, begin, end);
+}
+
+// Targets that name no class, and settings or probabilities that are not allowed, are for the
+// other path, which knows what to say. Returns what the mean divides by.
+bool check(const Call &call, double &norm) {
+  for (int64_t c = 0; call.log_betas && c < call.classes; c++)
+    if (!(fabs(call.log_betas[c]) < 80)) return false;
+  const int64_t count = call.outer * call.inner;
+  norm = double(count);
+  if (call.target_type < INT64) return true;
+  norm = 0;
+  for (int64_t outer = 0; outer < call.outer; outer++) {
+    for (int64_t inner = 0; inner < call.inner; inner++) {
+      const int64_t place = outer * call.of_target.outer + inner * call.of_target.inner;
+      const int64_t target = class_at(call.target, call.target_type, place);
+      if (target == call.ignore_index) continue;
+      if (target < 0 || target >= call.classes) return false;
+      norm += call.weight ? call.weight[target] : 1;
+    }
+  }
+  return true;
+}
+
+struct Scaling {
+  const Call *call;
+  double factor;
+};
+
+template <class Element>
+void scale_row(Element *gradient, const Call &call, double factor) {
+  for (int64_t c = 0; c < call.classes; c++) {
+    Element &value = gradient[c * call.of_gradient.classes];
+    value = Element(value * factor);
+  }
+}
+
+bool scale_rows(const void *data, int64_t begin, int64_t end) {
+  const Scaling &scaling = *static_cast<const Scaling *>(data);
+  const Call &call = *scaling.call;
+  const bool each = call.upstream && call.reduction == NONE;
+  for (int64_t r = begin; r < end; r++) {
+    const int64_t outer = r / call.inner, inner = r % call.inner;
+    const int64_t start = outer * call.of_gradient.outer + inner * call.of_gradient.inner;
+    const double factor = each ? element(call.upstream, call.loss_type, r) : scaling.factor;
+    if (call.logits_type == FLOAT64)
+      scale_row(static_cast<double *>(call.gradient) + start, call, factor);
+    else scale_row(static_cast<float *>(call.gradient) + start, call, factor);
+  }
+  return true;
+}
+
+double total(const double *values, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += values[i];
+  return sum;
+}
+
+// The number that gives the batch the mean gradient at the targets that β = 1 would have.
+double compensation(const Plan &plan, int64_t count) {
+  const double own = total(plan.own, count);
+  return own > 0 ? total(plan.plain, count) / own : 1;
+}
+
+void finish(const Call &call, const Plan &plan, double norm) {
+  const int64_t count = call.outer * call.inner;
+  double factor = 1;
+  if (call.compensate) {
+    factor = compensation(plan, count);
+    if (call.gradient) {
+      Call alone = call;
+      alone.upstream = nullptr;
+      const Scaling scaling{&alone, factor};
+      in_parallel({scale_rows, &scaling, count, true}, call.threads);
+    }
+  }
+  if (!call.loss) return;
+  if (call.reduction == NONE) {
+    for (int64_t i = 0; i < count; i++)
+      set_element(call.loss, call.loss_type, i, plan.losses[i] * factor);
+    return;
+  }
+  double loss = total(plan.losses, count) * factor;
+  set_element(call.loss, call.loss_type, 0, call.reduction == MEAN ? loss / norm : loss);
+}
+
+} // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int32_t softmargin_layout() { return int32_t(sizeof(Call)); }
+
+// 0: what every processor of this kind has; 1: AVX2; 2: AVX-512
+__attribute__((visibility("default"))) int32_t softmargin_instructions() {
+#ifdef X86
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return 2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+  return 0;
+}
+
+// Looks for PyTorch's threads, once; returns whether they were found.
+__attribute__((visibility("default"))) int32_t softmargin_find_threads() {
+  Pool found;
+  found.parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  found.thread = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_get_thread_num"));
+  found.threads = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_get_num_threads"));
+  found.inside = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
+  if (!found.parallel || !found.thread || !found.threads || !found.inside) return 0;
+  pool = found;
+  return 1;
+}
+
+__attribute__((visibility("default"))) int32_t softmargin_loss(const Call *given) {
+  const Call &call = *given;
+  double norm = 0;
+  if (!check(call, norm)) return DECLINED;
+  const int64_t count = call.outer * call.inner, rooms = call.compensate ? 3 : 1;
+  double *room = static_cast<double *>(malloc(sizeof(double) * size_t(count * rooms + 1)));
+  if (!room) return DECLINED;
+  Plan plan{&call, call.reduction == MEAN ? 1 / norm : 1, room, nullptr, nullptr};
+  if (call.compensate) {
+    plan.plain = room + count;
+    plan.own = room + 2 * count;
+  }
+  const bool good = in_parallel({rows_of, &plan, count, true}, call.threads);
+  if (good) finish(call, plan, norm);
+  free(room);
+  return good ? DONE : DECLINED;
+}
+
+// The gradient of a forward pass times that of the loss, in its place.
+__attribute__((visibility("default"))) int32_t softmargin_scale(const Call *given) {
+  const Call &call = *given;
+  const double factor = call.reduction == NONE ? 1 : element(call.upstream, call.loss_type, 0);
+  if (call.reduction != NONE && factor == 1) return DONE;
+  const Scaling scaling{&call, factor};
+  in_parallel({scale_rows, &scaling, call.outer * call.inner, true}, call.threads);
+  return DONE;
+}
+}

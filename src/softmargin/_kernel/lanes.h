@@ -1,0 +1,159 @@
+// Vectors of the width that this copy is compiled for, and exp and log on them.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+#ifndef WIDTH
+#define WIDTH 16 // bytes
+#endif
+
+namespace {
+
+template <class Real> struct Lanes;
+
+template <> struct Lanes<float> {
+  typedef float Vector __attribute__((vector_size(WIDTH)));
+  typedef uint32_t Bits __attribute__((vector_size(WIDTH)));
+  typedef int32_t Signed __attribute__((vector_size(WIDTH)));
+  static constexpr int count = WIDTH / sizeof(float);
+  static constexpr int mantissa = 23;
+  static constexpr uint32_t bias = 127;
+  static constexpr float rounding = 12582912.0f; // 1.5·2^23: adding it leaves a whole number
+  static constexpr float smallest = -87.0f;      // below it e^x is taken for 0
+  static constexpr float lowest = -3.40282347e38f;
+  static constexpr float tiny = 1.17549435e-38f;
+  static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  static constexpr uint32_t root_half = 0x3f3504f3;
+  // (e^r - 1 - r)/r² on |r| ≤ log(2)/2, and (atanh(s)/s - 1)/s² on |s| ≤ 0.2, at Chebyshev's points
+  static constexpr float of_exp[] = {0.5f, 0.1666657699f, 0.04166655462f, 0.008363179053f,
+                                     0.001392618359f};
+  static constexpr float of_atanh[] = {0.3333333314f, 0.200001561f, 0.1426633245f, 0.1187447186f};
+};
+
+template <> struct Lanes<double> {
+  typedef double Vector __attribute__((vector_size(WIDTH)));
+  typedef uint64_t Bits __attribute__((vector_size(WIDTH)));
+  typedef int64_t Signed __attribute__((vector_size(WIDTH)));
+  static constexpr int count = WIDTH / sizeof(double);
+  static constexpr int mantissa = 52;
+  static constexpr uint64_t bias = 1023;
+  static constexpr double rounding = 6755399441055744.0;
+  static constexpr double smallest = -745.0;
+  static constexpr double lowest = -1.7976931348623157e308;
+  static constexpr double tiny = 2.2250738585072014e-308;
+  static constexpr double ln2_high = 0.693147180369123816490, ln2_low = 1.90821492927058770002e-10;
+  static constexpr uint64_t root_half = 0x3fe6a09e667f3bcd;
+  static constexpr double of_exp[] = {
+      0.5, 0.16666666666666671, 0.04166666666666667, 0.0083333333333261351, 0.0013888888888883748,
+      0.00019841269874820625, 2.4801587325547741e-5, 2.7557255400206424e-6, 2.7557273643110295e-7,
+      2.5105217004720745e-8, 2.0914686968086877e-9};
+  static constexpr double of_atanh[] = {
+      0.33333333333333333, 0.19999999999999954, 0.14285714285744843,
+      0.11111111103293009, 0.090909100915302199, 0.076922358964955964,
+      0.066696826438049693, 0.058089922770035443, 0.06209994713549957};
+};
+
+template <class Real> using Vector = typename Lanes<Real>::Vector;
+template <class Real> using Bits = typename Lanes<Real>::Bits; // unsigned: they may overflow
+template <class Real> using Signed = typename Lanes<Real>::Signed;
+
+template <class Real> inline Vector<Real> all(Real value) { return value - Vector<Real>{}; }
+
+template <class To, class From> inline To bits_of(From from) {
+  static_assert(sizeof(To) == sizeof(From), "the same bits");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// 0, 1, 2, ...
+template <class Real> inline Signed<Real> lanes() {
+  Signed<Real> numbers;
+  for (int i = 0; i < Lanes<Real>::count; i++) numbers[i] = i;
+  return numbers;
+}
+
+template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
+template <class V> inline V smaller(V a, V b) { return a < b ? a : b; }
+
+// The lanes of a vector folded into one number, by halves: a chain of them would take longer than
+// the row of a small problem.
+template <int count, class Real, class Fold> inline Real fold(const Real *values, Fold of_two) {
+  if constexpr (count == 1) {
+    return values[0];
+  } else {
+    Real halves[count / 2];
+    for (int i = 0; i < count / 2; i++) halves[i] = of_two(values[i], values[i + count / 2]);
+    return fold<count / 2>(halves, of_two);
+  }
+}
+
+template <class Real, class Fold> inline Real folded(Vector<Real> v, Fold of_two) {
+  Real values[Lanes<Real>::count];
+  memcpy(values, &v, sizeof v);
+  return fold<Lanes<Real>::count>(values, of_two);
+}
+
+template <class Real> inline double sum(Vector<Real> v) {
+  return folded<Real>(v, [](Real a, Real b) { return a + b; });
+}
+
+template <class Real> inline Real maximum(Vector<Real> v) {
+  return folded<Real>(v, [](Real a, Real b) { return a > b ? a : b; });
+}
+
+template <class Real, int terms>
+inline Vector<Real> polynomial(Vector<Real> x, const Real (&coefficients)[terms]) {
+  Vector<Real> value = all<Real>(coefficients[terms - 1]);
+  for (int i = terms - 2; i >= 0; i--) value = value * x + coefficients[i];
+  return value;
+}
+
+// e^x for x ≤ 0 or little above: 0 where that is as good as nothing; NaN stays NaN.
+template <class Real> inline Vector<Real> exponential(Vector<Real> x) {
+  using L = Lanes<Real>;
+  const Real log2_e = Real(1.44269504088896340736);
+  Vector<Real> shifted = x * log2_e + L::rounding;
+  Vector<Real> whole = shifted - L::rounding;
+  Vector<Real> r = x - whole * L::ln2_high - whole * L::ln2_low;
+  Vector<Real> value = (polynomial<Real>(r, L::of_exp) * r + 1) * r + 1;
+  // the low bits of the shifted number are the whole number: into the exponent with it
+  Bits<Real> power = bits_of<Bits<Real>>(shifted);
+  if constexpr (sizeof(Real) == 8) {
+    // in two steps: the whole may be below what a normal number can be
+    power -= bits_of<Bits<Real>>(all<Real>(L::rounding));
+    const Bits<Real> half = bits_of<Bits<Real>>(bits_of<Signed<Real>>(power) >> 1);
+    value *= bits_of<Vector<Real>>((half + L::bias) << L::mantissa);
+    power -= half;
+  }
+  value *= bits_of<Vector<Real>>((power + L::bias) << L::mantissa);
+  return x < L::smallest ? Vector<Real>{} : value;
+}
+
+// log of a positive normal number is exponent·log(2) + log(1 + f): its two parts
+template <class Real> struct Split {
+  Vector<Real> f, exponent;
+};
+
+template <class Real> inline Split<Real> split(Vector<Real> x) {
+  using L = Lanes<Real>;
+  const Bits<Real> bits = bits_of<Bits<Real>>(x), above = bits - L::root_half;
+  // so that 1 + f lies between √½ and √2
+  const Signed<Real> exponent = bits_of<Signed<Real>>(above) >> L::mantissa;
+  const Bits<Real> taken = bits_of<Bits<Real>>(exponent) << L::mantissa;
+  return {bits_of<Vector<Real>>(bits - taken) - 1, __builtin_convertvector(exponent, Vector<Real>)};
+}
+
+template <class Real> inline Vector<Real> logarithm(Split<Real> of) {
+  using L = Lanes<Real>;
+  Vector<Real> s = of.f / (of.f + 2), t = s * s;
+  // 2·atanh(s) = f - s·(f - 2t·(...)): the first term is exact
+  Vector<Real> rest = of.f - 2 * t * polynomial<Real>(t, L::of_atanh);
+  return of.exponent * L::ln2_high + (of.f + (of.exponent * L::ln2_low - s * rest));
+}
+
+template <class Real> inline Vector<Real> logarithm(Vector<Real> x) {
+  return logarithm<Real>(split<Real>(x));
+}
+
+} // namespace

@@ -1,0 +1,61 @@
+"""The compiled library of the fused kernel, if there is one.
+
+It is plain C++ behind ``ctypes``: it needs no headers of PyTorch or Python to build, works with
+every version of both, and may be missing. Nothing here imports PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+NAME = "softmargin_kernel.so"
+SWITCH = "SOFTMARGIN_KERNEL"
+ELSEWHERE = "SOFTMARGIN_KERNEL_FOLDER"
+"""Names another folder with a library, such as one that was built with sanitizers."""
+
+LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
+"""One call, as ``struct Call`` in ``call.h`` has it."""
+
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+INSTRUCTIONS = ("baseline", "AVX2", "AVX-512")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The library's functions; each takes one packed call."""
+
+    loss: Callable[[bytes], int]
+    scale: Callable[[bytes], int]
+    instructions: int
+    threads: bool
+    """Whether PyTorch's threads were found."""
+
+
+def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
+    """Return the kernel, or None, and why: one sentence without a full stop."""
+    folder = folder or Path(os.environ.get(ELSEWHERE, FOLDER))
+    if os.environ.get(SWITCH, "1").strip().lower() in ("0", "off", "no", "false"):
+        return None, f"switched off by {SWITCH}={os.environ[SWITCH]}"
+    path = folder / NAME
+    if not path.exists():
+        return None, "the package was installed without a compiled library"
+    try:
+        library = ctypes.CDLL(str(path))
+        layout = library.softmargin_layout()
+        if layout != LAYOUT.size:
+            return None, "the compiled library belongs to another version of the package"
+        best = library.softmargin_instructions()
+        threads = bool(library.softmargin_find_threads())
+        loss, scale = library.softmargin_loss, library.softmargin_scale
+    except (OSError, AttributeError) as error:
+        return None, f"the compiled library cannot be loaded: {error}"
+    for function in (loss, scale):
+        function.argtypes = [ctypes.c_char_p]
+        function.restype = ctypes.c_int32
+    return Kernel(loss, scale, best, threads), "the compiled library was loaded"

@@ -1,0 +1,291 @@
+// From tensors to rows and back: strides, types, targets, weights. A part of rows.cpp.
+
+template <class Real> struct Scratch {
+  Real *memory = nullptr;
+  int64_t padded;
+
+  Scratch(int64_t classes, int64_t rows) {
+    constexpr int64_t line = 64 / sizeof(Real);
+    padded = (classes + line - 1) / line * line;
+    void *found = nullptr;
+    if (posix_memalign(&found, 64, size_t(padded * rows) * sizeof(Real)) == 0)
+      memory = static_cast<Real *>(found);
+  }
+  ~Scratch() { free(memory); }
+  Real *row(int64_t i) const { return memory + i * padded; }
+};
+
+template <class Real, class Element>
+void load(const Element *from, int64_t stride, Real *to, int64_t count) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; i++) to[i] = Real(widen(from[i]));
+  } else {
+    for (int64_t i = 0; i < count; i++) to[i] = Real(widen(from[i * stride]));
+  }
+}
+
+template <class Real, class Element>
+void store(const Real *from, Element *to, int64_t stride, int64_t count) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; i++) narrow(from[i], to[i]);
+  } else {
+    for (int64_t i = 0; i < count; i++) narrow(from[i], to[i * stride]);
+  }
+}
+
+// Probabilities as shares of the loss, smoothed and weighted by class; false if one is negative by
+// more than rounding.
+template <class Real> bool load_shares(const Call &call, int64_t place, Real *shares) {
+  const int64_t stride = call.of_target.classes, classes = call.classes;
+  switch (call.target_type) {
+  case FLOAT64: load(static_cast<const double *>(call.target) + place, stride, shares, classes); break;
+  case BFLOAT16: load(static_cast<const Brain *>(call.target) + place, stride, shares, classes); break;
+  case FLOAT16: load(static_cast<const Half *>(call.target) + place, stride, shares, classes); break;
+  default: load(static_cast<const float *>(call.target) + place, stride, shares, classes);
+  }
+  Real least = 0;
+  for (int64_t c = 0; c < classes; c++) least = shares[c] < least ? shares[c] : least;
+  if (least < Real(-1e-3)) return false;
+  const Real kept = Real(1 - call.smoothing), extra = Real(call.smoothing / double(classes));
+  if (call.smoothing > 0)
+    for (int64_t c = 0; c < classes; c++) shares[c] = shares[c] * kept + extra;
+  if (call.weight)
+    for (int64_t c = 0; c < classes; c++) shares[c] = Real(shares[c] * call.weight[c]);
+  return true;
+}
+
+// A class as shares of the loss.
+template <class Real>
+void class_shares(const Call &call, int64_t target, const Real *smooth, Real *shares) {
+  memcpy(shares, smooth, size_t(call.classes) * sizeof(Real));
+  double share = 1 - call.smoothing;
+  shares[target] += Real(call.weight ? share * call.weight[target] : share);
+}
+
+// Where a sample's target is, what its loss and gradient are multiplied by; false if it is not one.
+template <class Real>
+bool prepare(const Plan &plan, const Row<Real> &row, const Real *smooth, Batch &batch, int t,
+             int64_t outer, int64_t inner) {
+  const Call &call = *plan.call;
+  const int64_t place = outer * call.of_target.outer + inner * call.of_target.inner;
+  batch.weight[t] = 1;
+  batch.scale[t] = plan.scale;
+  batch.parameter[t] = call.parameter;
+  batch.counted[t] = true;
+  batch.gap[t] = 0;
+  batch.total[t] = 1;
+  if (call.upstream) {
+    const int64_t which = call.reduction == NONE ? outer * call.inner + inner : 0;
+    batch.scale[t] *= element(call.upstream, call.loss_type, which);
+  }
+  if (call.target_type < INT64) return load_shares(call, place, row.shares);
+  const int64_t target = class_at(call.target, call.target_type, place);
+  batch.place[t] = target;
+  if (target == call.ignore_index) {
+    batch.counted[t] = false;
+    return true;
+  }
+  if (call.log_betas) batch.parameter[t] = call.log_betas[target];
+  if (smooth) {
+    class_shares(call, target, smooth, row.shares);
+  } else if (call.weight) {
+    batch.weight[t] = call.weight[target];
+    batch.scale[t] *= batch.weight[t];
+  }
+  return true;
+}
+
+// The three steps of each kind of loss: sums of every row, what follows from them for all rows of
+// the batch at once, gradients of every row.
+template <class Real>
+bool sums(const Row<Real> &row, const Call &call, Batch &batch, int t, const void *soft) {
+  if (soft) sums_of_spread(row, call, batch, t);
+  else if (call.to_uniform != 0 || call.from_uniform != 0)
+    return sums_of_divergence(row, call, batch, t);
+  else sums_of_target(row, call, batch, t);
+  return true;
+}
+
+template <class Real>
+bool finish(const Row<Real> &row, const Call &call, Batch &batch, int t, const void *soft) {
+  if (soft) {
+    if (call.form == FOCAL) return finish_spread<Real, FOCAL>(row, call, batch, t);
+    if (call.form == SOFTPLUS) return finish_spread<Real, SOFTPLUS>(row, call, batch, t);
+    return finish_spread<Real, DECAY>(row, call, batch, t);
+  }
+  if (call.to_uniform != 0 || call.from_uniform != 0) finish_divergence(row, call, batch, t);
+  else if (call.gradient) gradient_of_target(row, call, batch, t);
+  return true;
+}
+
+inline double sigmoid(double x) {
+  const double small = exp(-fabs(x));
+  return (x >= 0 ? 1 : small) / (1 + small);
+}
+
+inline void record(const Plan &plan, const Batch &batch, int t, int64_t number) {
+  const double weight = batch.weight[t], loss = batch.loss[t];
+  plan.losses[number] = weight == 0 && loss == INFINITY ? 0 : weight * loss;
+  if (plan.plain) {
+    plan.plain[number] = weight * sigmoid(batch.xi[t]);
+    plan.own[number] = weight * sigmoid(batch.xi[t] - batch.parameter[t]);
+  }
+}
+
+// Finds the logits of some samples and the places of their gradients. Where their type or strides
+// do not let them be used as they are, they are copied; those that lie next to each other in
+// memory are read and written together, a line of cache at a time.
+template <class Real, class Element> struct Exchange {
+  const Call &call;
+  const Scratch<Real> &scratch;
+  const Strides &strides;
+  int64_t start, step, count;
+
+  Exchange(const Call &call, const Scratch<Real> &scratch, const Strides &strides, int64_t outer,
+           int64_t inner, int64_t count)
+      : call(call), scratch(scratch), strides(strides), count(count) {
+    start = outer * strides.outer + inner * strides.inner;
+    step = call.inner > 1 ? strides.inner : strides.outer;
+  }
+
+  // whether the rows can be used where they are
+  bool direct() const { return sizeof(Real) == sizeof(Element) && strides.classes == 1; }
+
+  // whether the row after this one is among those that are done with it, and close enough
+  bool followed(int64_t t) const {
+    constexpr int64_t N = Lanes<Real>::count;
+    return direct() && t + 1 < count && step + call.classes % N >= N;
+  }
+
+  // the places of the rows
+  template <class Data> auto *place(Data *data, int64_t t) const {
+    return data + start + t * step;
+  }
+
+  void read_rows() const {
+    auto *from = static_cast<const Element *>(call.logits);
+    if (step != 1 || count == 1) {
+      for (int64_t t = 0; t < count; t++)
+        load(place(from, t), strides.classes, scratch.row(t), call.classes);
+      return;
+    }
+    for (int64_t c = 0; c < call.classes; c++)
+      for (int64_t t = 0; t < count; t++)
+        scratch.row(t)[c] = Real(widen(from[start + c * strides.classes + t]));
+  }
+
+  void write_rows() const {
+    auto *to = static_cast<Element *>(call.gradient);
+    if (step != 1 || count == 1) {
+      for (int64_t t = 0; t < count; t++)
+        store(scratch.row(t), place(to, t), strides.classes, call.classes);
+      return;
+    }
+    for (int64_t c = 0; c < call.classes; c++)
+      for (int64_t t = 0; t < count; t++)
+        narrow(scratch.row(t)[c], to[start + c * strides.classes + t]);
+  }
+};
+
+// The gradient of a sample that does not count: 0, but NaN where PyTorch's is, too.
+template <class Real> void ignore(const Row<Real> &row) {
+  Real nothing = 0;
+  for (int64_t i = 0; i < row.classes; i++) nothing += row.logits[i] < INFINITY ? 0 : NAN;
+  for (int64_t i = 0; i < row.classes; i++) row.gradient[i] = nothing;
+}
+
+// What all rows of a stretch share.
+template <class Real> struct Constants {
+  Real *smooth, *betas, *log_betas;
+
+  Constants(const Call &call, const Scratch<Real> &scratch, int64_t first, bool soft) {
+    smooth = scratch.row(first);
+    betas = scratch.row(first + 1);
+    log_betas = scratch.row(first + 2);
+    if (!soft) return;
+    const double share = call.smoothing / double(call.classes);
+    for (int64_t c = 0; c < call.classes; c++)
+      smooth[c] = Real(call.weight ? share * call.weight[c] : share);
+    for (int64_t c = 0; call.log_betas && c < scratch.padded; c++) {
+      log_betas[c] = c < call.classes ? Real(call.log_betas[c]) : 0;
+      betas[c] = c < call.classes ? Real(exp(call.log_betas[c])) : 1;
+    }
+  }
+};
+
+// Rows that are done together: as many as fit into the cache beside their gradients.
+inline int64_t rows_together(const Call &call) {
+  if (call.inner > 1 && call.of_logits.classes != 1) return TILE;
+  const int64_t fit = 4096 / call.classes;
+  return fit < 1 ? 1 : fit < TILE ? fit : TILE;
+}
+
+// Some rows that are done together; false if one cannot be.
+template <class Real, class Element>
+bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, const Real *smooth,
+              int64_t first, int64_t count) {
+  const Call &call = *plan.call;
+  const bool pixels = call.inner > 1;
+  const int64_t outer = first / call.inner, inner = first % call.inner;
+  const Exchange<Real, Element> in(call, scratch, call.of_logits, outer, inner, count);
+  const Exchange<Real, Element> out(call, scratch, call.of_gradient, outer, inner, count);
+  if (!in.direct()) in.read_rows();
+  Batch batch;
+  for (int64_t t = 0; t < count; t++) {
+    Row<Real> &row = rows[t];
+    row.logits = in.direct() ? in.place(static_cast<const Real *>(call.logits), t) : row.z;
+    row.gradient = out.direct() ? out.place(static_cast<Real *>(call.gradient), t) : row.z;
+    row.step = in.direct() ? in.step : 0;
+    row.read_on = !in.direct() || in.followed(t);
+    row.write_on = !out.direct() || out.followed(t);
+    const int64_t o = pixels ? outer : first + t, i = pixels ? inner + t : 0;
+    if (!prepare(plan, row, smooth, batch, int(t), o, i)) return false;
+    if (batch.counted[t] && !sums(row, call, batch, int(t), smooth)) return false;
+  }
+  evaluate(batch, call.form, call.parameter, count);
+  for (int64_t t = 0; t < count; t++) {
+    if (batch.counted[t]) {
+      if (!finish(rows[t], call, batch, int(t), smooth)) return false;
+      record(plan, batch, int(t), first + t);
+    } else {
+      if (call.gradient) ignore(rows[t]);
+      plan.losses[first + t] = 0;
+      if (plan.plain) plan.plain[first + t] = plan.own[first + t] = 0;
+    }
+  }
+  if (call.gradient && !out.direct()) out.write_rows();
+  return true;
+}
+
+template <class Real, class Element> bool walk(const Plan &plan, int64_t begin, int64_t end) {
+  const Call &call = *plan.call;
+  const int64_t tile = rows_together(call);
+  const bool soft = call.smoothing > 0 || call.target_type < INT64;
+  const Scratch<Real> scratch(call.classes, 3 * tile + 3);
+  if (!scratch.memory) return false;
+  const Constants<Real> constants(call, scratch, 3 * tile, soft);
+  constexpr int64_t N = Lanes<Real>::count;
+  Row<Real> rows[TILE];
+  for (int64_t t = 0; t < tile; t++)
+    rows[t] = {nullptr,
+               nullptr,
+               scratch.row(t),
+               scratch.row(tile + t),
+               scratch.row(2 * tile + t),
+               call.log_betas ? constants.betas : nullptr,
+               constants.log_betas,
+               call.classes,
+               (call.classes + N - 1) / N * N,
+               0,
+               false,
+               false};
+  for (int64_t r = begin; r < end;) {
+    const int64_t left = call.inner > 1 ? call.inner - r % call.inner : end - r;
+    int64_t count = left < end - r ? left : end - r;
+    count = count < tile ? count : tile;
+    const Real *smooth = soft ? constants.smooth : nullptr;
+    if (!together<Real, Element>(plan, scratch, rows, smooth, r, count)) return false;
+    r += count;
+  }
+  return true;
+}
