@@ -16,7 +16,7 @@ from softmargin.integrations._following import as_schedules, check_learned, valu
 from softmargin.losses import LogitLoss
 from softmargin.schedules import Schedule, Schedules
 
-lightning = need("lightning.pytorch", "lightning", "2.0")
+lightning = need("lightning.pytorch", "lightning", "2.2")
 
 METRICS = (
     "accuracy",
