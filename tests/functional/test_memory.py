@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import softmargin.functional as F
+from softmargin.functional import _fused
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -38,6 +39,23 @@ def test_peak_memory_is_at_most_cross_entropys(dtype, options):
     one = logits.numel() * logits.element_size()
     assert theirs >= 3 * one  # the measurement sees what it should
     assert ours <= theirs + 0.02 * one  # a few numbers per sample are not counted
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_kernel_needs_one_buffer(kernel, dtype, smoothing):
+    logits, target = torch.randn(SAMPLES, CLASSES, dtype=dtype), torch.arange(SAMPLES)
+
+    def loss(logits, target):
+        return F.gradient_decay_loss(logits, target, 0.1, label_smoothing=smoothing)
+
+    one = logits.numel() * logits.element_size()
+    with _fused.using(kernel, kernel.instructions):
+        assert peak_bytes(loss, logits, target) <= 1.02 * one
+        with torch.no_grad(), profile(profile_memory=True) as record:
+            loss(logits, target)
+    events = record.profiler.kineto_results.events()
+    assert sum(abs(e.nbytes()) for e in events if e.name() == "[memory]") <= 0.02 * one
 
 
 def test_soft_targets_need_memory_linear_in_the_classes():

@@ -283,7 +283,7 @@ bool finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int t) 
     sum_a += sum<Real>(sums);
   }
   batch.loss[t] = loss;
-  if (!(fabs(loss) < INFINITY)) return false; // masked classes, infinities, NaN
+  if (!(fabs(loss) < 1e30)) return false; // masked classes, infinities, NaN
   if (!call.gradient) return true;
   const double unit = batch.scale[t] / call.tau, pull = share * batch.slope[t];
   const Real common = Real(unit * (pull / others + kappa * sum_a)), back = Real(-unit * total);
