@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -51,7 +51,14 @@ class Candidate:
     def error(self, score: str) -> float:
         """Return the standard error of a score over folds."""
         folds = self.by_fold[score]
-        return float(folds.std(ddof=1) / np.sqrt(len(folds)))
+        return float(folds.std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else 0.0
+
+    def without(self, fold: int, sizes: Sequence[int]) -> Candidate:
+        """Return how it did on all folds but one, given their numbers of rows."""
+        by_fold = {name: np.delete(values, fold) for name, values in self.by_fold.items()}
+        rows = np.delete(sizes, fold)
+        mean = {name: float(np.average(v, weights=rows)) for name, v in by_fold.items()}
+        return replace(self, by_fold=by_fold, mean=mean)
 
 
 class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -82,6 +89,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best_score_: the score of the choice, by cross-validation.
         temperature_: what logits are divided by; 1 where no temperature was chosen.
         cv_results_: every candidate, as arrays by column.
+        held_out_proba_: probabilities (N, C) of every row, by a candidate that was trained and
+            chosen without its fold: how the whole procedure does on new rows.
         n_features_in_: the number of columns.
 
     Example:
@@ -127,6 +136,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         folds = self._folds(x, target, seed)
         runs = _Runs(self._base(), folds, target, [seed + i for i in range(self.seeds)])
+        runs.trainer = getattr(self, "_trainer", train_together)
         for settings in _grouped(self._settings()):
             runs.train(x.astype(np.float32), settings, self.looks)
         scalings = SCALINGS if self.temperature else SCALINGS[:1]
@@ -136,7 +146,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for look in range(len(looks))
             for scaling in scalings
         ]
-        best = self._choice()
+        best = self._choice(self.candidates_)
         self.best_index_ = self.candidates_.index(best)
         self.best_params_ = {**best.settings, "epochs": best.epochs, "scaling": best.scaling}
         self.best_score_ = best.mean[self.scoring]
@@ -146,7 +156,21 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen = {**best.settings, "epochs": best.epochs, "random_state": seed}
         self.best_estimator_ = clone(self._base()).set_params(**chosen).fit(X, y)
         self.cv_results_ = _columns(self.candidates_, self.scoring)
+        self.held_out_proba_ = self._held_out(runs)
         return self
+
+    def _held_out(self, runs: _Runs) -> Floats:
+        """Return probabilities of rows by what would have been chosen without their fold."""
+        found = np.full((len(runs.target), len(self.classes_)), np.nan)
+        for number, fold in enumerate(runs.folds):
+            chosen = self.candidates_[self.best_index_]
+            if len(runs.folds) > 1:
+                others = [each.without(number, runs.sizes) for each in self.candidates_]
+                chosen = self.candidates_[others.index(self._choice(others))]
+            place, look = runs.place_of(chosen), runs.look_of(chosen)
+            log_p = runs.scaled(place, look, chosen.scaling)[0].log_softmax(-1)
+            found[fold.test] = log_p[runs.fold_of == number].exp().numpy()
+        return found
 
     def _base(self) -> MarginClassifier:
         return MarginClassifier() if self.estimator is None else self.estimator
@@ -190,18 +214,18 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 found.append({**own, **dict(zip(grid, values, strict=True))})
         return found
 
-    def _choice(self) -> Candidate:
+    def _choice(self, candidates: Sequence[Candidate]) -> Candidate:
         sign = -1 if self.scoring == "accuracy" else 1
 
         def value(candidate: Candidate) -> float:
             found = sign * candidate.mean[self.scoring]
             return np.inf if np.isnan(found) else found
 
-        best = min(self.candidates_, key=value)
+        best = min(candidates, key=value)
         if not self.one_standard_error:
             return best
         limit = value(best) + best.error(self.scoring)
-        near = [each for each in self.candidates_ if value(each) <= limit]
+        near = [each for each in candidates if value(each) <= limit]
         return min(
             near,
             key=lambda each: (
@@ -321,6 +345,8 @@ class _Runs:
         self.settings: list[Mapping[str, Any]] = []
         self.looks: list[list[int]] = []  # numbers of epochs, by settings
         self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
+        self.sizes = [len(test) for test in tested]
+        self.trainer = train_together
 
     def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
         """Train settings that can be trained together, on all folds and seeds."""
@@ -340,7 +366,7 @@ class _Runs:
                 for number in result.numbers:
                     kept[number, taken] = result.predictions(number)[0].double()
 
-        train_together(
+        self.trainer(
             configs,
             folds=[fold for _, _, fold in models],
             dataset=data,
@@ -358,11 +384,16 @@ class _Runs:
                 ]
                 self.logits[first + place, number] = torch.stack(by_seed)
 
-    def judged(self, place: int, look: int, scaling: str) -> Candidate:
-        """Return how settings did after a number of epochs, with a scaling."""
+    def scaled(self, place: int, look: int, scaling: str) -> torch.Tensor:
+        """Return held-out logits, each fold's by the temperature of the others."""
         logits = self.logits[place, look]
         if scaling == "temperature":
             logits = logits / self._temperatures(logits)[self.fold_of, None]
+        return logits
+
+    def judged(self, place: int, look: int, scaling: str) -> Candidate:
+        """Return how settings did after a number of epochs, with a scaling."""
+        logits = self.scaled(place, look, scaling)
         log_p = logits.log_softmax(-1)
         hot = torch.nn.functional.one_hot(self.y, logits.shape[-1])
         values = {
