@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import io
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -36,6 +38,7 @@ example:
 PREDICTED = "predicted"
 KINDS = (".csv", ".tsv", ".parquet")
 MODEL = "model.json"
+PLACE = re.compile(r".*\[\d+\]", re.DOTALL)  # how a place of an array of features is called
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -122,32 +125,37 @@ def read(path: Path, model: Any) -> Any:
     table = read_columns(path, model.preparation.words)
     if not table.features:
         return table.columns
-    # an array of features counts by its places, whatever its name is
-    wanted = [*model.preparation.numbers, *model.preparation.left_out]
+    wanted = model.preparation.names
+    if not all(PLACE.fullmatch(name) for name in wanted):
+        return table.columns  # fitted on columns with names of their own, which will be asked for
     if len(wanted) != len(table.features):
         raise UsageError(
             f"FILE {quoted(path.name)} must hold {len(wanted)} features, as when the model was "
             f"fitted, but holds {len(table.features)}."
         )
-    return table.columns
+    # an array of features counts by its places, whatever its name is
+    return {name: table.columns[own] for name, own in zip(wanted, table.features, strict=True)}
 
 
 def encoded(model: Any, columns: Any, out: Path | None) -> bytes:
     """Return probabilities and classes as the content of a file."""
-    import pyarrow
-    from pyarrow import csv, parquet
-
-    proba = model.predict_proba(columns)
-    found = {f"prob_{name}": proba[:, i] for i, name in enumerate(model.classes.tolist())}
-    table = pyarrow.table({**found, PREDICTED: model.predict(columns)})
+    proba, predicted = model.predict_proba(columns), model.predict(columns)
+    names = [f"prob_{name}" for name in model.classes.tolist()]
     buffer = io.BytesIO()
     if out is not None and out.suffix.lower() == ".parquet":
-        parquet.write_table(table, buffer)
-    else:
-        tabs = out is not None and out.suffix.lower() == ".tsv"
-        options = csv.WriteOptions(delimiter="\t" if tabs else ",", quoting_style="needed")
-        csv.write_csv(table, buffer, options)
-    return buffer.getvalue()
+        import pyarrow
+        from pyarrow import parquet
+
+        found = {name: proba[:, i] for i, name in enumerate(names)}
+        parquet.write_table(pyarrow.table({**found, PREDICTED: predicted}), buffer)
+        return buffer.getvalue()
+    tabs = out is not None and out.suffix.lower() == ".tsv"
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter="\t" if tabs else ",", lineterminator="\n")
+    writer.writerow([*names, PREDICTED])
+    for values, label in zip(proba.tolist(), predicted.tolist(), strict=True):
+        writer.writerow([*values, label])  # numbers as Python shows them, which is exact
+    return text.getvalue().encode()
 
 
 def said_of_unknown(unknown: dict[str, list[str]]) -> str:

@@ -29,6 +29,7 @@ class Preparation:
     scikit-learn's transformers. Columns that say nothing are left out.
 
     Attributes:
+        names: all columns, in their order.
         numbers: names of columns of numbers.
         words: names of columns of categories.
         left_out: why each other column is not used, by name.
@@ -36,12 +37,14 @@ class Preparation:
 
     def __init__(self) -> None:
         """Start unfitted."""
+        self.names: list[str] = []
         self.numbers: list[str] = []
         self.words: list[str] = []
         self.left_out: dict[str, str] = {}
 
     def fit(self, columns: Columns) -> Self:
         """Learn medians and categories from the columns of a table."""
+        self.names = list(columns)
         for name, column in columns.items():
             _check_finite(name, column)
             reason = _useless(column)
@@ -125,6 +128,7 @@ class Preparation:
             absent = self.imputer.indicator_.features_.tolist()
         rare = self.encoder.infrequent_categories_ if self.words else []
         return {
+            "names": self.names,
             "numbers": self.numbers,
             "medians": medians,
             "with_missing": absent,
@@ -143,7 +147,7 @@ class Preparation:
         """
         result = cls()
         result.numbers, result.words = list(content["numbers"]), list(content["words"])
-        result.left_out = dict(content["left_out"])
+        result.names, result.left_out = list(content["names"]), dict(content["left_out"])
         numbers = np.array([content["medians"]] * 2, dtype=np.float64)
         for place in content["with_missing"]:
             numbers[1, place] = np.nan

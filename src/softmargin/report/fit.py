@@ -150,12 +150,28 @@ def next_step(found: Fitted, folder: str) -> str:
             f"Do this next: fit again with --betas {best['beta']:g},{further:.3g}, since the "
             f"{edge} β was the best."
         )
-    if not unclear and best["epochs"] == max(each.epochs for each in search.candidates_):
+    if _needs_longer(found):
         return (
             f"Do this next: fit again with --epochs {2 * best['epochs']}, since the longest "
             "training was the best."
         )
     return f"Do this next: softmargin predict {folder} new-data.csv"
+
+
+def _needs_longer(found: Fitted) -> bool:
+    """Return whether the longest training was the best, by more than one standard error."""
+    search = found.model.search
+    chosen = search.candidates_[search.best_index_]
+    own = [
+        each
+        for each in search.candidates_
+        if each.settings == chosen.settings and each.scaling == chosen.scaling
+    ]
+    if chosen.epochs < max(each.epochs for each in own):
+        return False
+    half = [each for each in own if each.epochs <= chosen.epochs / 2]
+    gains = [abs(each.mean[search.scoring] - chosen.mean[search.scoring]) for each in half]
+    return min(gains, default=0.0) > chosen.error(search.scoring)
 
 
 def _is_within_chance(found: Fitted) -> bool:
@@ -212,13 +228,12 @@ def fit_page(found: Fitted, command: str, next_line: str) -> str:
         ("Columns of numbers", _names(used.numbers)),
         ("Columns of categories", _names(used.words)),
     ]
+    said = [*remarks(found), next_line]
     with house_style():
         sections = [
-            Section("What was found", [Bullets([*remarks(found), next_line])]),
-            Section(
-                "Candidates", [_candidates(found), Table(legend(found), HEADINGS, rows(found))]
-            ),
-            Section("Confidence against accuracy", [_reliability(found)]),
+            Section("What was found", [Bullets([each.replace(" %", "\u00a0%") for each in said])]),
+            Section("Candidates, and what the choice is worth", [_figures(found)]),
+            Section("The numbers", [Table(legend(found), HEADINGS, rows(found))]),
             Section(
                 "How this was made",
                 [
@@ -231,15 +246,25 @@ def fit_page(found: Fitted, command: str, next_line: str) -> str:
     return render_page(Page(f"Which β for {found.target}?", LEAD, sections, TONES.values()))
 
 
+def _figures(found: Fitted) -> FigureGroup:
+    caption = (
+        f"Curves: the best candidate of every β, with {100 * LEVEL:g} % intervals over folds. "
+        "Bars, of predictions for each fold by what would have been chosen and trained without it: "
+        "accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to mean "
+        "confidence; dashed: perfect calibration. Below: how many rows each bin holds."
+    )
+    return FigureGroup([_candidates(found), _reliability(found)], caption, 330)
+
+
 def _names(names: list[str]) -> str:
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return (", ".join(names[:20]) + more) or "none"
 
 
-def _candidates(found: Fitted) -> FigureGroup:
+def _candidates(found: Fitted) -> str:
     search = found.model.search
     best = best_by_beta(search)
-    figure = new_figure(6.4, 3.6)
+    figure = new_figure(4.6, 4.4)
     axes = figure.subplots()
     for place, (scaling, (marker, label)) in enumerate(MARKS.items()):
         own = [each for each in best if each.scaling == scaling]
@@ -256,21 +281,15 @@ def _candidates(found: Fitted) -> FigureGroup:
     axes.set_xticks(ticks, [f"{beta:g}" for beta in ticks])
     axes.set_xticks([], minor=True)
     axes.set(xlabel="β", ylabel=f"{AXES[search.scoring]} by cross-validation")
-    axes.legend()
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
     text = f"{AXES[search.scoring]} by β, as trained and with a temperature."
-    caption = f"The best candidate of every β, with {100 * LEVEL:g} % intervals over folds."
-    return FigureGroup([to_svg(figure, "candidates", text, TONES.values())], caption, 420)
+    return to_svg(figure, "candidates", text, TONES.values())
 
 
-def _reliability(found: Fitted) -> FigureGroup:
-    figure = new_figure(4.2, 4.6)
+def _reliability(found: Fitted) -> str:
+    figure = new_figure(4.6, 4.4)
     axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
     tone = TONES["temperature"]
     reliability_diagram(axes, found.held_out.bins, histogram, color=tone.light)
     text = f"Reliability diagram of held-out rows: ECE {100 * found.held_out.ece:.2f} %."
-    caption = (
-        "Predictions for each fold by what would have been chosen and trained without it. Bars: "
-        "accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to mean "
-        "confidence; dashed: perfect calibration. Below: how many rows each bin holds."
-    )
-    return FigureGroup([to_svg(figure, "reliability", text, [tone])], caption, 300)
+    return to_svg(figure, "reliability", text, [tone])
