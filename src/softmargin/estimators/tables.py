@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.data.columns import Columns, as_columns, check_classes
+from softmargin.estimators.candidates import Candidate
 from softmargin.estimators.classifier import Floats
 from softmargin.estimators.preparation import Preparation
 from softmargin.estimators.resuming import Resuming
-from softmargin.estimators.search import Candidate, MarginClassifierCV
+from softmargin.estimators.search import MarginClassifierCV
 
 
 class TableModel:

@@ -14,7 +14,7 @@ from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import CalibrationResult
 from softmargin.charts.tones import BLUES, INK, Tone
-from softmargin.estimators.search import Candidate
+from softmargin.estimators.candidates import Candidate
 from softmargin.estimators.tables import TableModel, best_by_beta
 from softmargin.report.figures import house_style, new_figure, to_svg
 from softmargin.report.page import (
