@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import json
 import os
@@ -92,7 +93,7 @@ def test_the_candidates_are_printed_and_one_folder_is_written(folder, capsys):
     assert re.search(r"\n1( ←)? +no +\d\.\d{4} \[\d\.\d{4}, \d\.\d{4}\]", shown)
     assert len(re.findall(r"\n[13]( ←)? +(no|yes) ", shown)) == 4
     assert shown.count(" ← ") == 1 + shown.count("; ← ")
-    assert "Column 'id' was left out: all values are different." in shown
+    assert "Left out, since all values are different: 'id'." in shown
     assert "On rows that neither training nor choice has seen: NLL" in shown
     assert shown.splitlines()[-1].startswith("Do this next: ")
     names = {"index.html", "model.json", "temperature.json", "weights.npz"}
@@ -117,6 +118,18 @@ def test_a_table_gives_the_same_model_in_every_format(name, folder, capsys):
     Path(name).write_bytes(FORMATS[name](text_of(cells())))
     assert main(["fit", name, "--target", "kind", *QUICK, "--out", "mine"]) == 0
     assert weights("mine") == weights("trees-csv-model")
+
+
+def test_the_index_that_pandas_writes_is_not_learned_from(folder, capsys):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv("trees.csv").sample(frac=1, random_state=0)
+    frame.to_csv("t.csv")
+    frame.to_parquet("t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        assert main(["fit", name, "--target", "kind", *QUICK, "--out", f"m-{name}"]) == 0
+        kept = json.loads(Path(f"m-{name}/model.json").read_text())["preparation"]
+        assert kept["names"] == HEADER[:-1]
+    assert weights("m-t.csv") == weights("m-t.parquet")
 
 
 def test_parquet_and_its_predictions_too(folder, capsys):
@@ -153,7 +166,7 @@ def test_embeddings(folder, capsys):
 
 
 BAD_TABLES = {
-    "no such target": (text_of(cells()), "knd", ["such as 'kind'", "'size', 'weight', 'colour'"]),
+    "no such target": (text_of(cells()), "knd", ["mean 'kind'?", "'size', 'weight', 'colour'"]),
     "one class": ("a,y\n1,u\n2,u\n3,u\n", "y", ["at least two classes", "'u'"]),
     "a class with one row": ("a,y\n1,u\n2,u\n3,v\n4,v\n5,w\n", "y", ["2 rows", "'w' has one row"]),
     "measurements": ("a,y\n1,.1\n2,.2\n3,.3\n", "y", ["3 of its 3 values"]),
@@ -166,6 +179,9 @@ BAD_TABLES = {
     "ragged": ("a,y\n1,u\n2,v,w\n", "y", ["cannot be read", "2 columns, got 3"]),
     "names twice": ("a,a,y\n1,2,u\n", "y", ["'a' came twice"]),
     "no name": ("a,,y\n1,2,u\n", "y", ["column 2 has no name"]),
+    "no header": ("\na,y\n1,u\n", "y", ["column 1 has no name"]),
+    "row numbers": ("a,y\n5,u\n6,v\n7,u\n8,v\n", "y", ["'a': it numbers the rows"]),
+    "no text": (b"a,y\n\xff,u\n\xfe,v\n", "y", ["cannot be read"]),
 }
 
 
@@ -173,7 +189,7 @@ BAD_TABLES = {
 def test_a_bad_table_gets_one_sentence_and_nothing_is_written(name, tmp_path, monkeypatch, capsys):
     text, target, said = BAD_TABLES[name]
     monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text(text)
+    Path("t.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     refused(["fit", "t.csv", "--target", target, *QUICK], capsys, *said)
 
 
@@ -195,7 +211,7 @@ def test_a_model_is_not_overwritten_unless_asked(folder, capsys):
     refused(words, capsys, "--out", "--overwrite")
     Path("other").mkdir()
     Path("other/mine.txt").write_text("mine")
-    refused([*words, "--out", "other", "--overwrite"], capsys, "holds other files")
+    refused([*words, "--out", "other", "--overwrite"], capsys, "holds 'mine.txt'")
     assert main([*words, "--overwrite", "--ignore", "colour"]) == 0
     assert weights("trees-csv-model") != b""
     kept = json.loads(Path("trees-csv-model/model.json").read_text())["preparation"]
@@ -247,6 +263,25 @@ def test_work_on_another_table_is_thrown_away(folder, capsys):
     assert main(["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "mine"]) == 0
     assert not left.exists()
     assert weights("mine") == weights("trees-csv-model")
+
+
+def test_a_folder_that_another_process_works_in_is_left_to_it(folder, capsys):
+    from softmargin.training.folder import RunFolder
+
+    left = Path(".mine.unfinished")
+    with RunFolder(left).locked():
+        (left / "of.json").write_text("its own")
+        words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "mine"]
+        refused(words, capsys, "no other run is working in")
+
+
+def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(resuming, "write_file", full)
+    words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "a/b/mine"]
+    refused(words, capsys, "is full: nothing was written")
 
 
 # --- predict

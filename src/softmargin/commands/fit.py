@@ -48,6 +48,7 @@ example:
   softmargin fit iris.csv --target species
   softmargin predict iris-csv-model new.csv"""
 MODEL = "model.json"
+WRITTEN = {MODEL, "weights.npz", "temperature.json", "index.html"}
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -103,10 +104,9 @@ def run(options: argparse.Namespace) -> None:
         show(0, 0, "reading")
         try:
             columns, labels = read(options)
-            with working(options, chosen) as work:
+            with writing_to(options.out, resumes=False), working(options, chosen) as work:
                 found = fit(options, chosen, columns, labels, work, show)
-                with writing_to(options.out):
-                    line = write(options, found, work)
+                line = write(options, found, work)
         except ValueError as error:
             raise UsageError(one_line(str(error))) from None
     print_result(options, found, line)
@@ -129,10 +129,12 @@ def check(options: argparse.Namespace) -> list[float]:
     check_out(Path(os.path.abspath(options.out)).parent)
     if options.out.is_dir() and any(options.out.iterdir()):
         where = quoted(str(options.out))
-        if not (options.out / MODEL).is_file():
+        found = {each.name for each in options.out.iterdir()}
+        if MODEL not in found or found - WRITTEN:
+            other = min(found - WRITTEN, default="files without a model")
             raise UsageError(
-                f"argument --out: must be a new folder or one with a model, but {where} holds "
-                "other files."
+                f"argument --out: must be a new folder or one with a model alone, but {where} "
+                f"holds {quoted(other)}."
             )
         if not options.overwrite:
             raise UsageError(
@@ -210,8 +212,10 @@ def working(options: argparse.Namespace, chosen: list[float]) -> Iterator[Path]:
     work = out.parent / f".{out.name}{UNFINISHED}"
     wanted = {"key": _key(options, chosen)}
     made = [each for each in (out.parent, *out.parent.parents) if not each.exists()]
+    held = False
     try:
         with RunFolder(work).locked():
+            held = True
             known = work / "of.json"
             if _content(known) != wanted["key"]:
                 _empty(work)
@@ -220,7 +224,8 @@ def working(options: argparse.Namespace, chosen: list[float]) -> Iterator[Path]:
     except KeyboardInterrupt:
         raise  # the same command goes on
     except BaseException:
-        _remove(work, made)
+        if held:  # not if another process is working there
+            _remove(work, made)
         raise
     shutil.rmtree(work, ignore_errors=True)
 

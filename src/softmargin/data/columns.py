@@ -31,6 +31,7 @@ FEATURES = ("x", "features", "embeddings")
 TARGETS = ("y", "labels", "target")
 LARGEST_HEADER = 1 << 20
 SHOWN = 12  # names in a message
+INDEX = "__index_level_0__"  # numbers of rows that pandas writes, in CSV without a name
 
 
 class TableError(ValueError):
@@ -126,8 +127,10 @@ def column_named(columns: Columns, name: str, what: str) -> Column:
     if name in columns:
         return columns[name]
     close = nearest(name, columns)
-    meant = f", such as {_quoted(close[0])}" if close else ""
-    raise TableError(f"{what} must name a column{meant} of {listed(columns)}, got {_quoted(name)}.")
+    meant = f"; did you mean {_quoted(close[0])}?" if close else "."
+    raise TableError(
+        f"{what} must name one of the columns {listed(columns)}, but got {_quoted(name)}{meant}"
+    )
 
 
 def listed(names: Any) -> str:
@@ -157,7 +160,9 @@ def _separated(path: Path, kind: str, text: Collection[str]) -> TableFile:
         raise TableError(f"FILE {_quoted(path.name)} must hold a table, but it is empty.")
     line = head.decode("utf-8-sig", "replace").splitlines()[0]
     separator = "\t" if kind == ".tsv" else max(",;\t", key=line.count)
-    names = [name.strip() for name in next(csv.reader([line], delimiter=separator))]
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
+    if len(names) > 1 and not names[0]:
+        names[0] = INDEX
     _check_names(path, names)
     keys = [str(place) for place in range(len(names))]
     with pyarrow.input_stream(path, compression="detect") as stream:
@@ -169,15 +174,16 @@ def _separated(path: Path, kind: str, text: Collection[str]) -> TableFile:
         )
     comma = separator == ";"
     columns = {name: _typed(table.column(i), comma, name in text) for i, name in enumerate(names)}
+    columns.pop(INDEX, None)
     return TableFile(columns, first=2, unit="line")
 
 
 def _check_names(path: Path, names: list[str]) -> None:
     file = _quoted(path.name)
-    if not all(names):
+    if not names or not all(names):
         raise TableError(
             f"FILE {file} must name every column in its first line, but column "
-            f"{names.index('') + 1} has no name."
+            f"{names.index('') + 1 if names else 1} has no name."
         )
     if twice := [name for name in names if names.count(name) > 1]:
         raise TableError(
@@ -210,6 +216,8 @@ def _parquet(path: Path) -> TableFile:
     _check_names(path, list(table.column_names))
     columns: Columns = {}
     for name in table.column_names:
+        if name == INDEX:
+            continue
         column = table.column(name)
         kind = column.type
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):

@@ -209,6 +209,8 @@ def _useless(column: Column) -> str:
             return "it is empty"
         if (column == column[0]).all():
             return "all values are the same"
+        if len(column) > FEWEST and (column == column[0] + np.arange(len(column))).all():
+            return "it numbers the rows"
         return ""
     values, counts = np.unique([each for each in column if each is not None], return_counts=True)
     if not len(values):

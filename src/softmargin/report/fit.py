@@ -14,6 +14,7 @@ from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import CalibrationResult
 from softmargin.charts.tones import BLUES, INK, Tone
+from softmargin.data.columns import listed
 from softmargin.estimators.candidates import Candidate
 from softmargin.estimators.tables import TableModel, best_by_beta
 from softmargin.report.figures import house_style, new_figure, to_svg
@@ -132,9 +133,11 @@ def honest(found: Fitted) -> str:
 
 
 def left_out(found: Fitted) -> list[str]:
-    """Return a sentence for each column that was not used."""
-    reasons = found.model.preparation.left_out
-    return [f"Column '{name}' was left out: {why}." for name, why in reasons.items()]
+    """Return a sentence for each reason for which columns were not used."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.model.preparation.left_out.items():
+        reasons.setdefault(why, []).append(name)
+    return [f"Left out, since {why}: {listed(names)}." for why, names in reasons.items()]
 
 
 def next_step(found: Fitted, folder: str) -> str:
@@ -147,13 +150,13 @@ def next_step(found: Fitted, folder: str) -> str:
         further = best["beta"] * (3.0 if best["beta"] == betas[-1] else 1 / 3)
         edge = "largest" if best["beta"] == betas[-1] else "smallest"
         return (
-            f"Do this next: fit again with --betas {best['beta']:g},{further:.3g}, since the "
-            f"{edge} β was the best."
+            f"Do this next: fit again with --betas {best['beta']:g},{further:.3g} --overwrite, "
+            f"since the {edge} β was the best."
         )
     if _needs_longer(found):
         return (
-            f"Do this next: fit again with --epochs {2 * best['epochs']}, since the longest "
-            "training was the best."
+            f"Do this next: fit again with --epochs {2 * best['epochs']} --overwrite, since the "
+            "longest training was the best."
         )
     return f"Do this next: softmargin predict {folder} new-data.csv"
 
