@@ -29,7 +29,6 @@ class TableModel:
     Attributes:
         search: the search; once fitted, what it has chosen.
         preparation: what is done with the columns, once fitted.
-        classes: the classes, in the order of the probabilities.
 
     Example:
         >>> import numpy as np
