@@ -34,10 +34,15 @@ def leaves(parser=None, words=()):
 
 
 def needed(parser, but):
-    """Return what a command cannot do without, apart from one argument."""
+    """Return what a command cannot do without; before one by its place, only what precedes it."""
     words = []
+    by_place = but is not None and not but.option_strings
     for action in parser._actions:
-        if action.required and action is not but:
+        if action is but:
+            by_place = None  # those after it come after it
+        elif not action.option_strings and by_place is not False:
+            words += ["x"] if by_place else []
+        elif action.required:
             words += [*action.option_strings[:1], "x"]
     return words
 

@@ -138,6 +138,8 @@ RESUMES = "; the same command resumes where it stopped"
     [
         (["train", "--out", "run"], RESUMES),
         (["reproduce", "run", "gd-fig2"], RESUMES),
+        (["fit", "table.csv"], RESUMES),
+        (["predict", "model", "table.csv"], ""),
         (["reproduce", "list"], ""),
         (["demo"], ""),
         (["losses"], ""),

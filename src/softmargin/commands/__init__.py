@@ -1,10 +1,23 @@
 """The subcommands of ``softmargin``, one module each."""
 
-from softmargin.commands import calibrate, completion, data, demo, info, losses, reproduce, train
+from softmargin.commands import (
+    calibrate,
+    completion,
+    data,
+    demo,
+    fit,
+    info,
+    losses,
+    predict,
+    reproduce,
+    train,
+)
 from softmargin.commands.common import Command
 
 COMMANDS: dict[str, Command] = {
     "demo": demo.COMMAND,
+    "fit": fit.COMMAND,
+    "predict": predict.COMMAND,
     "calibrate": calibrate.COMMAND,
     "train": train.COMMAND,
     "evaluate": train.EVALUATE_COMMAND,

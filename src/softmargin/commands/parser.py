@@ -28,6 +28,7 @@ EPILOG = """\
 example:
   softmargin demo                        see what β does, in half a minute
   softmargin demo --betas 10,1,0.1       with your own β
+  softmargin fit t.csv --target kind     choose β for your own table
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
   softmargin train --out run --beta 5    train a model
   softmargin losses ArcFaceHead          what a loss or head computes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,16 +16,14 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from softmargin._plain_checks import check_choice, check_count, check_flag
 from softmargin._table import markdown_table
-from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling
+from softmargin.estimators.candidates import Candidate, Runs
 from softmargin.estimators.classifier import (
     LARGEST_SEED,
     Floats,
     MarginClassifier,
-    as_dataset,
     checked_rows,
-    configuration,
 )
-from softmargin.training import EnsembleResult, Fold, train_together
+from softmargin.training import train_together
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,22 +33,6 @@ SCORES = ("nll", "brier", "accuracy")
 SCALINGS = ("none", "temperature")
 # what models trained together share
 SHARED = ("hidden_sizes", "epochs", "batch_size", "optimizer")
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Settings, a number of epochs and a scaling, and how they did on the rows of every fold."""
-
-    settings: Mapping[str, Any]
-    epochs: int
-    scaling: str
-    by_fold: Mapping[str, Floats]
-    mean: Mapping[str, float]
-
-    def error(self, score: str) -> float:
-        """Return the standard error of a score over folds."""
-        folds = self.by_fold[score]
-        return float(folds.std(ddof=1) / np.sqrt(len(folds)))
 
 
 class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -82,6 +63,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best_score_: the score of the choice, by cross-validation.
         temperature_: what logits are divided by; 1 where no temperature was chosen.
         cv_results_: every candidate, as arrays by column.
+        held_out_proba_: probabilities (N, C) of every row, by a candidate that was trained and
+            chosen without its fold: how the whole procedure does on new rows.
         n_features_in_: the number of columns.
 
     Example:
@@ -126,7 +109,8 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x, target = checked_rows(self, X, y)
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
         folds = self._folds(x, target, seed)
-        runs = _Runs(self._base(), folds, target, [seed + i for i in range(self.seeds)])
+        runs = Runs(self._base(), folds, target, [seed + i for i in range(self.seeds)])
+        runs.trainer = getattr(self, "_trainer", train_together)
         for settings in _grouped(self._settings()):
             runs.train(x.astype(np.float32), settings, self.looks)
         scalings = SCALINGS if self.temperature else SCALINGS[:1]
@@ -136,7 +120,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for look in range(len(looks))
             for scaling in scalings
         ]
-        best = self._choice()
+        best = self._choice(self.candidates_)
         self.best_index_ = self.candidates_.index(best)
         self.best_params_ = {**best.settings, "epochs": best.epochs, "scaling": best.scaling}
         self.best_score_ = best.mean[self.scoring]
@@ -146,7 +130,21 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen = {**best.settings, "epochs": best.epochs, "random_state": seed}
         self.best_estimator_ = clone(self._base()).set_params(**chosen).fit(X, y)
         self.cv_results_ = _columns(self.candidates_, self.scoring)
+        self.held_out_proba_ = self._held_out(runs)
         return self
+
+    def _held_out(self, runs: Runs) -> Floats:
+        """Return probabilities of rows by what would have been chosen without their fold."""
+        found = np.full((len(runs.target), len(self.classes_)), np.nan)
+        for number, fold in enumerate(runs.folds):
+            chosen = self.candidates_[self.best_index_]
+            if len(runs.folds) > 1:
+                others = [each.without(number, runs.sizes) for each in self.candidates_]
+                chosen = self.candidates_[others.index(self._choice(others))]
+            place, look = runs.place_of(chosen), runs.look_of(chosen)
+            log_p = runs.scaled(place, look, chosen.scaling)[0].log_softmax(-1)
+            found[fold.test] = log_p[runs.fold_of == number].exp().numpy()
+        return found
 
     def _base(self) -> MarginClassifier:
         return MarginClassifier() if self.estimator is None else self.estimator
@@ -190,18 +188,18 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 found.append({**own, **dict(zip(grid, values, strict=True))})
         return found
 
-    def _choice(self) -> Candidate:
+    def _choice(self, candidates: Sequence[Candidate]) -> Candidate:
         sign = -1 if self.scoring == "accuracy" else 1
 
         def value(candidate: Candidate) -> float:
             found = sign * candidate.mean[self.scoring]
             return np.inf if np.isnan(found) else found
 
-        best = min(self.candidates_, key=value)
+        best = min(candidates, key=value)
         if not self.one_standard_error:
             return best
         limit = value(best) + best.error(self.scoring)
-        near = [each for each in self.candidates_ if value(each) <= limit]
+        near = [each for each in candidates if value(each) <= limit]
         return min(
             near,
             key=lambda each: (
@@ -301,112 +299,6 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             best.setdefault((repr(each.settings), each.scaling), each)
         best[repr(chosen.settings), chosen.scaling] = chosen
         return list(best.values())
-
-
-class _Runs:
-    """The logits of held-out rows, by settings, number of epochs and seed."""
-
-    def __init__(
-        self,
-        base: MarginClassifier,
-        folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-        target: NDArray[np.int64],
-        seeds: Sequence[int],
-    ) -> None:
-        self.base, self.seeds, self.target = base, seeds, target
-        self.folds = [Fold(*(torch.as_tensor(rows) for rows in fold)) for fold in folds]
-        tested = [test for _, test in folds]
-        self.y = torch.from_numpy(target[np.concatenate(tested)])
-        self.fold_of = torch.cat([torch.full((len(t),), i) for i, t in enumerate(tested)])
-        self.settings: list[Mapping[str, Any]] = []
-        self.looks: list[list[int]] = []  # numbers of epochs, by settings
-        self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
-
-    def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
-        """Train settings that can be trained together, on all folds and seeds."""
-        first = len(self.settings)
-        smallest = min(len(fold.train) for fold in self.folds)
-        estimators = [clone(self.base).set_params(**settings) for settings in group]
-        data = as_dataset(x, self.target, int(self.target.max()) + 1)
-        models = list(itertools.product(estimators, self.seeds, self.folds))
-        configs = [configuration(own, smallest, seed, x.dtype) for own, seed, _ in models]
-        epochs = configs[0].epochs
-        steps = [round(epochs * (i + 1) / looks) for i in range(looks)]
-        wanted = sorted({max(1, step) for step in steps})
-        kept: dict[tuple[int, int], torch.Tensor] = {}
-
-        def look(taken: int, result: EnsembleResult) -> None:
-            if taken in wanted:
-                for number in result.numbers:
-                    kept[number, taken] = result.predictions(number)[0].double()
-
-        train_together(
-            configs,
-            folds=[fold for _, _, fold in models],
-            dataset=data,
-            evaluate_every=None,
-            look=look,
-        )
-        per = len(self.seeds) * len(self.folds)
-        for place, settings in enumerate(group):
-            self.settings.append(settings)
-            self.looks.append(wanted)
-            for number, taken in enumerate(wanted):
-                own = [kept[place * per + i, taken] for i in range(per)]
-                by_seed = [
-                    torch.cat(own[i : i + len(self.folds)]) for i in range(0, per, len(self.folds))
-                ]
-                self.logits[first + place, number] = torch.stack(by_seed)
-
-    def judged(self, place: int, look: int, scaling: str) -> Candidate:
-        """Return how settings did after a number of epochs, with a scaling."""
-        logits = self.logits[place, look]
-        if scaling == "temperature":
-            logits = logits / self._temperatures(logits)[self.fold_of, None]
-        log_p = logits.log_softmax(-1)
-        hot = torch.nn.functional.one_hot(self.y, logits.shape[-1])
-        values = {
-            "nll": -log_p.gather(-1, self.y.expand(len(logits), -1).unsqueeze(-1))[..., 0],
-            "brier": (log_p.exp() - hot).square().sum(-1),
-            "accuracy": (logits.argmax(-1) == self.y).double(),
-        }
-        rows = {name: value.mean(0) for name, value in values.items()}
-        by_fold = {
-            name: np.array([float(v[self.fold_of == i].mean()) for i in range(len(self.folds))])
-            for name, v in rows.items()
-        }
-        mean = {name: float(value.mean()) for name, value in rows.items()}
-        return Candidate(self.settings[place], self.looks[place][look], scaling, by_fold, mean)
-
-    def _temperatures(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the temperature of every fold, fitted on the rows of the others."""
-        found = [
-            _temperature(logits[:, self.fold_of != i], self.y[self.fold_of != i])
-            for i in range(len(self.folds))
-        ]
-        return torch.tensor(found, dtype=torch.float64)
-
-    def temperature(self, place: int, look: int) -> float:
-        """Return the temperature fitted on the held-out rows of all folds."""
-        return _temperature(self.logits[place, look], self.y)
-
-    def place_of(self, candidate: Candidate) -> int:
-        """Return where the settings of a candidate are."""
-        return next(i for i, each in enumerate(self.settings) if each is candidate.settings)
-
-    def look_of(self, candidate: Candidate) -> int:
-        """Return which look a candidate's number of epochs is."""
-        return self.looks[self.place_of(candidate)].index(candidate.epochs)
-
-
-def _temperature(logits: torch.Tensor, y: torch.Tensor) -> float:
-    """Return the temperature of logits (seeds, rows, classes); 1 where there is none to find."""
-    flat = logits.flatten(0, 1)
-    if not bool(flat.isfinite().all()) or not bool((flat != flat[:, :1]).any()):
-        return 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        return float(TemperatureScaling().fit(flat, y.repeat(len(logits))).temperature)
 
 
 def _grouped(settings: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

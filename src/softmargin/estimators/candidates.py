@@ -1,0 +1,154 @@
+"""Candidates of a search: their training on all folds at once, and how they did."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling
+from softmargin.estimators.classifier import Floats, MarginClassifier, as_dataset, configuration
+from softmargin.training import EnsembleResult, Fold, train_together
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings, a number of epochs and a scaling, and how they did on the rows of every fold."""
+
+    settings: Mapping[str, Any]
+    epochs: int
+    scaling: str
+    by_fold: Mapping[str, Floats]
+    mean: Mapping[str, float]
+
+    def error(self, score: str) -> float:
+        """Return the standard error of a score over folds."""
+        folds = self.by_fold[score]
+        return float(folds.std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else 0.0
+
+    def without(self, fold: int, sizes: Sequence[int]) -> Candidate:
+        """Return how it did on all folds but one, given their numbers of rows."""
+        by_fold = {name: np.delete(values, fold) for name, values in self.by_fold.items()}
+        rows = np.delete(sizes, fold)
+        mean = {name: float(np.average(v, weights=rows)) for name, v in by_fold.items()}
+        return replace(self, by_fold=by_fold, mean=mean)
+
+
+class Runs:
+    """The logits of held-out rows, by settings, number of epochs and seed."""
+
+    def __init__(
+        self,
+        base: MarginClassifier,
+        folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        target: NDArray[np.int64],
+        seeds: Sequence[int],
+    ) -> None:
+        self.base, self.seeds, self.target = base, seeds, target
+        self.folds = [Fold(*(torch.as_tensor(rows) for rows in fold)) for fold in folds]
+        tested = [test for _, test in folds]
+        self.y = torch.from_numpy(target[np.concatenate(tested)])
+        self.fold_of = torch.cat([torch.full((len(t),), i) for i, t in enumerate(tested)])
+        self.settings: list[Mapping[str, Any]] = []
+        self.looks: list[list[int]] = []  # numbers of epochs, by settings
+        self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
+        self.sizes = [len(test) for test in tested]
+        self.trainer = train_together
+
+    def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
+        """Train settings that can be trained together, on all folds and seeds."""
+        first = len(self.settings)
+        smallest = min(len(fold.train) for fold in self.folds)
+        estimators = [clone(self.base).set_params(**settings) for settings in group]
+        data = as_dataset(x, self.target, int(self.target.max()) + 1)
+        models = list(itertools.product(estimators, self.seeds, self.folds))
+        configs = [configuration(own, smallest, seed, x.dtype) for own, seed, _ in models]
+        epochs = configs[0].epochs
+        steps = [round(epochs * (i + 1) / looks) for i in range(looks)]
+        wanted = sorted({max(1, step) for step in steps})
+        kept: dict[tuple[int, int], torch.Tensor] = {}
+
+        def look(taken: int, result: EnsembleResult) -> None:
+            if taken in wanted:
+                for number in result.numbers:
+                    kept[number, taken] = result.predictions(number)[0].double()
+
+        self.trainer(
+            configs,
+            folds=[fold for _, _, fold in models],
+            dataset=data,
+            evaluate_every=None,
+            look=look,
+        )
+        per = len(self.seeds) * len(self.folds)
+        for place, settings in enumerate(group):
+            self.settings.append(settings)
+            self.looks.append(wanted)
+            for number, taken in enumerate(wanted):
+                own = [kept[place * per + i, taken] for i in range(per)]
+                by_seed = [
+                    torch.cat(own[i : i + len(self.folds)]) for i in range(0, per, len(self.folds))
+                ]
+                self.logits[first + place, number] = torch.stack(by_seed)
+
+    def scaled(self, place: int, look: int, scaling: str) -> torch.Tensor:
+        """Return held-out logits, each fold's by the temperature of the others."""
+        logits = self.logits[place, look]
+        if scaling == "temperature":
+            logits = logits / self._temperatures(logits)[self.fold_of, None]
+        return logits
+
+    def judged(self, place: int, look: int, scaling: str) -> Candidate:
+        """Return how settings did after a number of epochs, with a scaling."""
+        logits = self.scaled(place, look, scaling)
+        log_p = logits.log_softmax(-1)
+        hot = torch.nn.functional.one_hot(self.y, logits.shape[-1])
+        values = {
+            "nll": -log_p.gather(-1, self.y.expand(len(logits), -1).unsqueeze(-1))[..., 0],
+            "brier": (log_p.exp() - hot).square().sum(-1),
+            "accuracy": (logits.argmax(-1) == self.y).double(),
+        }
+        rows = {name: value.mean(0) for name, value in values.items()}
+        by_fold = {
+            name: np.array([float(v[self.fold_of == i].mean()) for i in range(len(self.folds))])
+            for name, v in rows.items()
+        }
+        mean = {name: float(value.mean()) for name, value in rows.items()}
+        return Candidate(self.settings[place], self.looks[place][look], scaling, by_fold, mean)
+
+    def _temperatures(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the temperature of every fold, fitted on the rows of the others."""
+        found = [
+            _temperature(logits[:, self.fold_of != i], self.y[self.fold_of != i])
+            for i in range(len(self.folds))
+        ]
+        return torch.tensor(found, dtype=torch.float64)
+
+    def temperature(self, place: int, look: int) -> float:
+        """Return the temperature fitted on the held-out rows of all folds."""
+        return _temperature(self.logits[place, look], self.y)
+
+    def place_of(self, candidate: Candidate) -> int:
+        """Return where the settings of a candidate are."""
+        return next(i for i, each in enumerate(self.settings) if each is candidate.settings)
+
+    def look_of(self, candidate: Candidate) -> int:
+        """Return which look a candidate's number of epochs is."""
+        return self.looks[self.place_of(candidate)].index(candidate.epochs)
+
+
+def _temperature(logits: torch.Tensor, y: torch.Tensor) -> float:
+    """Return the temperature of logits (seeds, rows, classes); 1 where there is none to find."""
+    flat = logits.flatten(0, 1)
+    if not bool(flat.isfinite().all()) or not bool((flat != flat[:, :1]).any()):
+        return 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return float(TemperatureScaling().fit(flat, y.repeat(len(logits))).temperature)
