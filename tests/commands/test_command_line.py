@@ -34,10 +34,12 @@ def leaves(parser=None, words=()):
 
 
 def needed(parser, but):
-    """Return what a command cannot do without, apart from one argument."""
-    words = []
+    """Return what a command cannot do without, and what comes before one argument by its place."""
+    words, by_place = [], but is not None and not but.option_strings
+    before = by_place
     for action in parser._actions:
-        if action.required and action is not but:
+        before = before and action is not but
+        if action is not but and (action.required or (before and not action.option_strings)):
             words += [*action.option_strings[:1], "x"]
     return words
 

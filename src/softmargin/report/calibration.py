@@ -43,6 +43,17 @@ def results(audit: Audit) -> dict[str, CalibrationResult]:
     return {"given": audit.given, **audit.scaled}
 
 
+def best(audit: Audit) -> str:
+    """Return the method with the lowest NLL on held-out folds."""
+    return min(audit.scaled, key=lambda name: audit.scaled[name].nll)
+
+
+def size(audit: Audit) -> str:
+    """Return how many predictions there are, and of how many classes."""
+    count = f"{audit.given.samples} predictions"
+    return f"{count}, {audit.num_classes} classes" if audit.num_classes else count
+
+
 def verdict(result: CalibrationResult) -> str:
     """Return one sentence on whether predictions are over- or under-confident."""
     low, high = result.intervals.get("overconfidence", (math.nan, math.nan))
@@ -120,8 +131,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
 
 def calibration_page(audit: Audit, command: str) -> str:
     """Return the report as one HTML page."""
-    size = f"{audit.given.samples} × {audit.num_classes}"
-    facts = [("Predictions", audit.source), ("Size", size)]
+    facts = [("Predictions", audit.source), ("Size", size(audit))]
     found = [verdict(audit.given), *audit.notes["given"]]
     for name, result in audit.scaled.items():
         found.append(
