@@ -34,12 +34,15 @@ def leaves(parser=None, words=()):
 
 
 def needed(parser, but):
-    """Return what a command cannot do without, and what comes before one argument by its place."""
-    words, by_place = [], but is not None and not but.option_strings
-    before = by_place
+    """Return what a command cannot do without; before one by its place, only what precedes it."""
+    words = []
+    by_place = but is not None and not but.option_strings
     for action in parser._actions:
-        before = before and action is not but
-        if action is not but and (action.required or (before and not action.option_strings)):
+        if action is but:
+            by_place = None  # those after it come after it
+        elif not action.option_strings and by_place is not False:
+            words += ["x"] if by_place else []
+        elif action.required:
             words += [*action.option_strings[:1], "x"]
     return words
 

@@ -40,6 +40,7 @@ from softmargin.calibration.scaling import (
     VectorScaling,
     cross_validated,
     held_out_calibrators,
+    load_calibrator,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "expected_calibration_error",
     "held_out_calibrators",
     "ks_calibration_error",
+    "load_calibrator",
     "maximum_calibration_error",
     "negative_log_likelihood",
     "overconfidence",

@@ -155,7 +155,7 @@ class Calibrator(ModuleWithSettings):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a calibrator of this class from a JSON file made by :meth:`save`."""
         file = Path(path)
-        content = _read(file)
+        content = read_calibrator(file)
         if content["kind"] != cls.kind:
             raise ValueError(
                 f"path must be a file of kind {cls.kind!r} for {cls.__name__}, "
@@ -205,7 +205,7 @@ class Calibrator(ModuleWithSettings):
         return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_calibrator(file: Path) -> dict[str, Any]:
     """Return the content of a calibrator file; raise a one-sentence error for any other file."""
     content = read_json(file, REMEDY)
     if content.get("format") != FORMAT:

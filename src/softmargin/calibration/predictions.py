@@ -23,6 +23,7 @@ from softmargin._text import printable
 from softmargin.calibration._arrays import Npy, Npz, Pt
 from softmargin.calibration._batch import (
     LARGEST_LOGIT,
+    WrongRow,
     all_like_probabilities,
     find_wrong,
     sum_tolerance,
@@ -195,7 +196,6 @@ def _check_predictions(values: NDArray[Any], match: Columns, table: Reader, sing
     tolerance = math.inf if match.kind == "confidence" else sum_tolerance(tensor.dtype)
     parts = torch.split(tensor, max(1, CHUNK // values.shape[1]))
     wrong = find_wrong(parts, tolerance, LARGEST_LOGIT if logits else None)
-    place = "" if wrong is None else table.place(wrong.row)
     if wrong is not None and single:
         # of a score of one class, the column of the other is made up
         wrong = wrong._replace(value=float(values[wrong.row, 1]))
@@ -206,18 +206,26 @@ def _check_predictions(values: NDArray[Any], match: Columns, table: Reader, sing
                 "0 with a sum of 1, like probabilities: say --probabilities, or, if they are "
                 "logits all the same, add 1 to all of them."
             )
-    elif logits:
-        raise ValueError(
+    else:
+        raise ValueError(wrong_value(wrong, table.place(wrong.row), match, table, tolerance))
+
+
+def wrong_value(
+    wrong: WrongRow, place: str, match: Columns, table: Reader, tolerance: float
+) -> str:
+    """Return a sentence about a row that holds neither logits nor probabilities."""
+    name = f"{match.shown} in {table.file}"
+    if match.kind == "logits":
+        return (
             f"{name} must hold finite logits of size up to {LARGEST_LOGIT:g}, but "
             f"{place} holds {wrong.value:g}."
         )
-    elif not wrong.is_sum:
-        raise ValueError(
+    if not wrong.is_sum:
+        return (
             f"{name} must hold probabilities from 0 to 1, but {place} holds "
             f"{wrong.value:g}; if they are logits, say --logits."
         )
-    else:
-        raise ValueError(
-            f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
-            f"but that of {place} is {wrong.value:.6g}, off by {abs(wrong.value - 1):.2g}."
-        )
+    return (
+        f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
+        f"but that of {place} is {wrong.value:.6g}, off by {abs(wrong.value - 1):.2g}."
+    )

@@ -248,27 +248,31 @@ def check_places(options: argparse.Namespace) -> None:
     if not options.file.is_file():  # or the error would be about the folder next to it
         raise UsageError(f"FILE must be a file that exists, but got {quoted(str(options.file))}.")
     check_out(options.out)
-    if options.save is None:
-        return
-    if any(options.save.resolve() == each.resolve() for each in inputs):
+    if options.save is not None:
+        check_file(options.save, "--save", inputs)
+
+
+def check_file(path: Path, flag: str, inputs: list[Path]) -> None:
+    """Check before the work that a file can be written, and is none of those that are read."""
+    if any(path.resolve() == each.resolve() for each in inputs):
         raise UsageError(
-            f"argument --save: must not be the file that is read, {quoted(str(options.save))}."
+            f"argument {flag}: must not be the file that is read, {quoted(str(path))}."
         )
-    with saving_to(options.save):
-        if options.save.is_dir():
+    with saving_to(path, flag):
+        if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=options.save.parent):
+        with tempfile.TemporaryFile(dir=path.parent):
             pass
 
 
 @contextmanager
-def saving_to(path: Path) -> Iterator[None]:
-    """Turn a failure to write into a sentence about ``--save``."""
+def saving_to(path: Path, flag: str) -> Iterator[None]:
+    """Turn a failure to write into a sentence about an argument."""
     try:
         yield
     except OSError as error:
         raise UsageError(
-            f"argument --save: must be a file that can be written, but {quoted(str(path))} "
+            f"argument {flag}: must be a file that can be written, but {quoted(str(path))} "
             f"is not: {error.strerror or type(error).__name__}."
         ) from None
 
@@ -281,7 +285,7 @@ def write(options: argparse.Namespace, found: Any, page: str) -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         write_file(options.out / "index.html", page)
     if options.save is not None:
-        with saving_to(options.save):
+        with saving_to(options.save, "--save"):
             found.calibrators[report.best(found)].save(options.save)
 
 
