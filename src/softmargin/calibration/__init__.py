@@ -2,6 +2,7 @@
 
 from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.binning import BinStatistics, bin_statistics
+from softmargin.calibration.display import ReliabilityDisplay
 from softmargin.calibration.errors import (
     calibration_error,
     debiased_calibration_error,
@@ -52,6 +53,7 @@ __all__ = [
     "Calibrator",
     "CrossValidated",
     "Estimate",
+    "ReliabilityDisplay",
     "TemperatureScaling",
     "TopLabel",
     "VectorScaling",
