@@ -29,6 +29,7 @@ example:
   softmargin demo                        see what β does, in half a minute
   softmargin demo --betas 10,1,0.1       with your own β
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
+  softmargin compare mine.npz theirs.npz which of two models is better
   softmargin train --out run --beta 5    train a model
   softmargin losses ArcFaceHead          what a loss or head computes
   softmargin reproduce run gd-fig2       a figure of a paper, beside the paper's
