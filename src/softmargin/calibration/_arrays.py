@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,7 +83,8 @@ class Npy(Reader):
         self.check_shapes(values.shape, values.shape[:1], (self.path.name, ""), chosen[0])
         self.check_not_empty(len(values))
         with out.open("wb") as file:
-            _write_array(file, values, convert)
+            parts = map(convert, parts_of(as_matrix(values)))
+            _write_array(file, values.shape, values.dtype, parts)
 
 
 def name_of(path: Path) -> str:
@@ -91,17 +93,19 @@ def name_of(path: Path) -> str:
     return words[0] if len(set(words)) == 1 else path.stem
 
 
-def _write_array(file: IO[bytes], values: NDArray[Any], convert: Convert) -> None:
-    """Write converted predictions in NumPy's format, a block at a time."""
-    dtype = np.dtype(values.dtype if values.dtype in (np.float32, np.float64) else np.float32)
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": values.shape,
-    }
+def _write_array(
+    file: IO[bytes],
+    shape: tuple[int, ...],
+    given: np.dtype[Any],
+    parts: Iterable[NDArray[Any]],
+) -> None:
+    """Write parts of an array in NumPy's format, as float64 if that was given, or else float32."""
+    dtype = np.dtype(np.float64 if given.kind == "f" and given.itemsize >= 8 else np.float32)
+    descr = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    for part in parts_of(as_matrix(values)):
-        file.write(np.ascontiguousarray(convert(part), dtype).tobytes())
+    for part in parts:
+        file.write(np.ascontiguousarray(part, dtype).tobytes())
 
 
 def _mapped(path: Path, what: str) -> NDArray[Any]:
@@ -193,8 +197,16 @@ class Npz(Reader):
         shape, dtype = self._array(old, place)
         self.check_shapes(shape, shape[:1], (self.names[place], ""), place)
         self.check_not_empty(shape[0])
-        values = self._numbers(old, dtype, math.prod(shape), place)
-        _write_array(new, values.reshape(shape), convert)
+        width = math.prod(shape[1:])
+        step = max(1, CHUNK // width)
+
+        def parts() -> Iterator[NDArray[Any]]:
+            for start in range(0, shape[0], step):
+                rows = min(step, shape[0] - start)
+                values = self._numbers(old, dtype, rows * width, place)
+                yield convert(values.reshape(rows, width))
+
+        _write_array(new, shape, dtype, parts())
 
     def _array(
         self, member: IO[bytes], place: int, kinds: str = NUMBERS

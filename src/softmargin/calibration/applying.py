@@ -86,7 +86,8 @@ class _Conversion:
 
     def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
         if values.dtype not in (np.float32, np.float64):
-            values = values.astype(np.float64 if values.dtype.kind in "iu" else np.float32)
+            small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
+            values = values.astype(np.float32 if small else np.float64)
         rows = torch.from_numpy(np.ascontiguousarray(self.spread(values)))
         self._check(rows)
         logits = self.match.kind == "logits"
