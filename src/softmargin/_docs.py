@@ -45,7 +45,7 @@ def document_arguments(shared: Mapping[str, str], **own: str) -> Callable[[T], T
         texts = {**shared, **own}
         lines = ["Args:"]
         for name in inspect.signature(target).parameters:
-            if name == "self":
+            if name in ("self", "cls"):
                 continue
             entry = f"{name}: {' '.join(texts[name].split())}"
             lines += textwrap.wrap(

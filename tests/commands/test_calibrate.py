@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from softmargin._files import seal
 from softmargin.calibration import CalibrationMetrics
 from softmargin.calibration.result import LABELS
 from softmargin.calibration.scaling import TemperatureScaling, VectorScaling, cross_validated
@@ -95,7 +96,7 @@ MISTAKES = {
     "sums": ({"probs": [[0.5, 0.5], [0.5, 0.8]]}, [], "0.3"),
     "logits as probabilities": ({"logits": [[3.0, 1.0], [0.0, 1.0]]}, ["--probabilities"], "1"),
     "labels": ({"logits": [[0.0, 1.0], [0.0, 1.0]], "labels": [0, 2]}, [], "2"),
-    "one class": ({"logits": [[0.0], [1.0]]}, [], "1"),
+    "positive": ({"logits": [0.0, 1.0]}, ["--positive", "1"], "one of them 1"),
 }
 
 
@@ -119,7 +120,7 @@ def test_probabilities_said_to_be_logits_are_refused(folder, capsys):
 
 def test_bad_options(folder, capsys):
     for options, message in (
-        (["a.npz", "--save", "t.json"], "--save: needs --scaling temperature or --scaling vector"),
+        (["a.npz", "--save", "t.json", "--scaling", "none"], "--save: needs --scaling other than"),
         (
             ["a.npz", "--folds", "1"],
             "argument --folds: must be a whole number from 2 to 3000, the rows of 'a.npz'",
@@ -134,6 +135,72 @@ def test_bad_options(folder, capsys):
     (folder / "blocked").write_text("")
     assert main(["calibrate", "a.npz", "--scaling", "none", "--out", "blocked"]) == 2
     assert "argument --out: must be a folder that can be written to" in capsys.readouterr().err
+
+
+def test_the_first_try_needs_no_file(folder, capsys):
+    assert main(["calibrate", "--example", "--scaling", "temperature"]) == 0
+    shown = capsys.readouterr().out
+    assert "600 predictions, 10 classes" in shown
+    assert "Report: softmargin-example-calibration/index.html\n" in shown
+    assert shown.endswith("\nNext: softmargin calibrate FILE, with predictions of your own.\n")
+    assert (folder / "softmargin-example-calibration" / "index.html").is_file()
+
+
+def test_what_to_do_next_can_be_done(folder, capsys):
+    """The last line is a command that works, and so is the one after it."""
+    assert main(["calibrate", "a.npz"]) == 0
+    (line,) = re.findall("\nNext: (.*)", capsys.readouterr().out)
+    command, method = re.fullmatch(r"softmargin (.*) keeps what (\w+) scaling.*", line).groups()
+    assert main(command.split()) == 0
+    shown = capsys.readouterr().out
+    assert f"Calibrator: calibrator.json, by {method} scaling" in shown
+    assert shown.endswith(
+        "Next: softmargin apply calibrator.json FILE calibrates other predictions of this model.\n"
+    )
+
+
+def test_of_two_calibrators_the_better_one_is_kept(folder, capsys):
+    assert main(["calibrate", "a.npz", "--save", "c.json"]) == 0
+    shown = capsys.readouterr().out
+    content = json.loads((folder / "c.json").read_text())
+    assert f"Calibrator: c.json, by {content['kind']} scaling" in shown
+    assert main(["calibrate", "a.npz", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    nll = {name: found[name]["metrics"]["nll"]["value"] for name in ("temperature", "vector")}
+    assert content["kind"] == min(nll, key=nll.get)
+
+
+def test_confidence_and_correctness(folder, data, capsys):
+    """The metrics of the top label are those of all classes, and there are no others."""
+    logits, labels = data
+    confidence, predicted = logits.double().softmax(1).max(1)
+    correct = (predicted == labels).int()
+    np.savez("c.npz", confidence=confidence, correct=correct)
+    found = {}
+    for name in ("p.npz", "c.npz"):
+        assert main(["calibrate", name, "--json", "--scaling", "none"]) == 0
+        found[name] = json.loads(capsys.readouterr().out)["results"]["given"]["metrics"]
+    for name, value in found["c.npz"].items():
+        assert value == pytest.approx(found["p.npz"][name], rel=1e-9), name
+    assert {"ece", "accuracy", "overconfidence"} < found["c.npz"].keys()
+    assert not {"nll", "brier", "top_k_accuracy", "classwise_ece"} & found["c.npz"].keys()
+    assert main(["calibrate", "c.npz"]) == 0
+    assert "for these, store the logits or probabilities of all classes" in capsys.readouterr().out
+    assert main(["calibrate", "c.npz", "--save", "c.json"]) == 2
+    assert "--save: needs predictions of all classes" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_run(folder, data, capsys):
+    np.savez("a.npz", logits=data[0], labels=data[1])
+    (folder / "run").mkdir()
+    (folder / "run" / "predictions.npz").write_bytes(seal((folder / "a.npz").read_bytes()))
+    assert main(["calibrate", "run", "--scaling", "none"]) == 0
+    assert "Report: run/predictions-npz-calibration/index.html" in capsys.readouterr().out
+    content = bytearray((folder / "run" / "predictions.npz").read_bytes())
+    content[1000] ^= 1
+    (folder / "run" / "predictions.npz").write_bytes(content)
+    assert main(["calibrate", "run", "--scaling", "none"]) == 2
+    assert "does not match its checksum" in capsys.readouterr().err
 
 
 @pytest.mark.slow

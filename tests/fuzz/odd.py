@@ -163,10 +163,11 @@ def callees():
             if own and not name.startswith("_") and any(kind(each) for kind in kinds):
                 yield f"{module.__name__.removeprefix('softmargin.')}.{name}", each
 
-    drawing = ("_diagram", "calibration.confidence_histogram", "plot_")
+    # what draws, or reads a file
+    other = ("_diagram", "calibration.confidence_histogram", "plot_", "load_calibrator")
     for module in (functional, calibration, diagnostics, theory):
         for name, each in public(module, inspect.isfunction):
-            if not any(part in name for part in drawing):
+            if not any(part in name for part in other):
                 add(name, lambda each=each: each)
     for name, each in public(losses, inspect.isclass):
         if issubclass(each, losses.LogitLoss) and each is not losses.LogitLoss:

@@ -2,6 +2,7 @@
 
 from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.binning import BinStatistics, bin_statistics
+from softmargin.calibration.display import ReliabilityDisplay
 from softmargin.calibration.errors import (
     calibration_error,
     debiased_calibration_error,
@@ -40,6 +41,7 @@ from softmargin.calibration.scaling import (
     VectorScaling,
     cross_validated,
     held_out_calibrators,
+    load_calibrator,
 )
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "Calibrator",
     "CrossValidated",
     "Estimate",
+    "ReliabilityDisplay",
     "TemperatureScaling",
     "TopLabel",
     "VectorScaling",
@@ -69,6 +72,7 @@ __all__ = [
     "expected_calibration_error",
     "held_out_calibrators",
     "ks_calibration_error",
+    "load_calibrator",
     "maximum_calibration_error",
     "negative_log_likelihood",
     "overconfidence",

@@ -75,7 +75,7 @@ class _Noise(NamedTuple):
         return length**2 - highest, (length - lowest) ** 2
 
 
-def _sum_noise(residual: Tensor, noise: Tensor, clear: Tensor) -> _Noise:
+def sum_noise(residual: Tensor, noise: Tensor, clear: Tensor) -> _Noise:
     """Return the noise of Σ |r|, where ``clear`` tells which residuals are more than noise."""
     signed = residual.sign() * noise
     each = torch.where(clear, signed, noise.abs()), signed
@@ -104,7 +104,7 @@ def _smoothed(shares: Tensor, mean: Tensor, bin_mass: Tensor, samples: int) -> T
     return shares + (expected - shares) / (1 + samples * bin_mass).unsqueeze(-1)
 
 
-def _clear(resampling: Resampling) -> float:
+def clear_from(resampling: Resampling) -> float:
     """Return the number of standard deviations above which a residual is not noise."""
     return math.sqrt(max(1.0, 2 * math.log(resampling.samples)))
 
@@ -144,8 +144,8 @@ def top_label_intervals(
     noise = {name: drawn[name] - centre[name] for name in drawn}
     bounds = {}
     for name in ("ece", "equal_mass_ece"):
-        clear = observed[name].abs() > _clear(resampling) * noise[name].std(0)
-        found = _sum_noise(observed[name], noise[name], clear)
+        clear = observed[name].abs() > clear_from(resampling) * noise[name].std(0)
+        found = sum_noise(observed[name], noise[name], clear)
         bounds[name] = found.interval(float(observed[name].abs().sum()), tail)
     root = observed["rms_error"]
     low, high = _root_noise(root, noise["rms_error"]).square_interval(_length(root), tail)
@@ -222,11 +222,11 @@ def class_intervals(
     (residual, root), (centre, root_centre) = residuals(shares), residuals(smooth)
     second = (smooth * (mean.unsqueeze(-1) - RIGHT).square()).sum(-1)
     deviation = ((second - centre.square()).clamp_min(0.0) / samples).sqrt()
-    clear = residual.abs() > _clear(resampling) * deviation
+    clear = residual.abs() > clear_from(resampling) * deviation
 
     def statistics(counts: Tensor) -> dict[str, Tensor]:
         drawn, drawn_root = residuals(counts)
-        error = _sum_noise(residual, drawn - centre, clear)
+        error = sum_noise(residual, drawn - centre, clear)
         reliability = _root_noise(root, drawn_root - root_centre)
         return {
             "excess": error.excess / classes,

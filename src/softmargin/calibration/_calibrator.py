@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast, overload
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -38,6 +40,9 @@ class CalibrationWarning(UserWarning):
 class Calibrator(ModuleWithSettings):
     """Base of the calibrators, which turn logits into calibrated logits.
 
+    They follow scikit-learn's contract without needing it: ``clone``, ``get_params``,
+    ``predict_proba``, ``GridSearchCV`` and pipelines work, with logits as features.
+
     A subclass defines its ``kind`` (in files), its ``numbers`` (float64 buffers, empty until they
     are fitted), and how to fit and apply them.
 
@@ -47,6 +52,7 @@ class Calibrator(ModuleWithSettings):
     """
 
     kind: ClassVar[str]
+    _estimator_type: ClassVar[str] = "classifier"  # for scikit-learn before 1.6
     numbers: ClassVar[tuple[str, ...]]
     num_classes: int | None
     notes: tuple[str, ...]
@@ -138,6 +144,88 @@ class Calibrator(ModuleWithSettings):
             logits = logits.float()
         return self._scaled(logits)
 
+    @overload
+    def predict_proba(self, logits: Tensor) -> Tensor: ...
+
+    @overload
+    def predict_proba(self, logits: NDArray[Any]) -> NDArray[Any]: ...
+
+    def predict_proba(self, logits: Array) -> Array:
+        """Return calibrated probabilities, the softmax of :meth:`transform`."""
+        if isinstance(logits, Tensor):
+            return self.forward(logits).softmax(-1)
+        scaled: NDArray[Any] = torch.from_numpy(self.transform(logits)).softmax(-1).numpy()
+        return scaled
+
+    @overload
+    def predict(self, logits: Tensor) -> Tensor: ...
+
+    @overload
+    def predict(self, logits: NDArray[Any]) -> NDArray[Any]: ...
+
+    def predict(self, logits: Array) -> Array:
+        """Return the most probable class of each row, the first of several."""
+        if isinstance(logits, Tensor):
+            return self.forward(logits).argmax(-1)
+        found: NDArray[Any] = self.transform(logits).argmax(-1)
+        return found
+
+    def score(self, logits: Array, target: Array, sample_weight: Array | None = None) -> float:
+        """Return minus the mean NLL of calibrated logits, which a search maximises."""
+        rows = as_tensor("logits", logits)
+        batch = fit_batch(rows, target, sample_weight, None)
+        scaled = self.forward(rows).double().to(batch.target.device)
+        picked = scaled if batch.rows is None else scaled[batch.rows]
+        own = picked.log_softmax(1).gather(1, batch.target.unsqueeze(1)).squeeze(1)
+        return float((own * batch.weight).sum())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor, as scikit-learn asks for them."""
+        return {name: float(getattr(self, name)) for name in self._arguments()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments of the constructor, and return the calibrator itself."""
+        known = self._arguments()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"params must be of {type(self).__name__}, which has "
+                    f"{', '.join(known) or 'none'}, but got {name!r}."
+                )
+            setattr(self, name, value)
+        return self
+
+    @classmethod
+    def _arguments(cls) -> list[str]:
+        return [name for name in inspect.signature(cls).parameters if name in cls.settings]
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """Return the classes of a fitted calibrator, from 0."""
+        if self.num_classes is None:
+            raise AttributeError(f"{type(self).__name__} has no classes_ before it is fitted.")
+        return np.arange(self.num_classes)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there are numbers to predict with."""
+        return self.fitted
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted calibrator with the same arguments."""
+        return type(self)(**self.get_params())
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn, from 1.6 on, that this classifies and transforms logits."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            transformer_tags=TransformerTags(preserves_dtype=["float64", "float32"]),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(),
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibrator as JSON, with every digit; an existing file is replaced at once."""
         if not self.fitted:
@@ -156,7 +244,7 @@ class Calibrator(ModuleWithSettings):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a calibrator of this class from a JSON file made by :meth:`save`."""
         file = Path(path)
-        content = _read(file)
+        content = read_calibrator(file)
         if content["kind"] != cls.kind:
             raise ValueError(
                 f"path must be a file of kind {cls.kind!r} for {cls.__name__}, "
@@ -212,7 +300,7 @@ class Calibrator(ModuleWithSettings):
         return ", ".join(f"{name}={describe(getattr(self, name))}" for name in self.numbers)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_calibrator(file: Path) -> dict[str, Any]:
     """Return the content of a calibrator file; raise a one-sentence error for any other file."""
     content = read_json(file, REMEDY)
     if content.get("format") != FORMAT:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from softmargin.calibration._bin_intervals import BRIER_LIMITS, class_intervals, top_label_intervals
-from softmargin.calibration._rows import Rows
+from softmargin.calibration._rows import Likely, Rows
 from softmargin.calibration.binning import (
     BinStatistics,
     ClassBins,
@@ -119,7 +121,7 @@ class Sums(NamedTuple):
 def summarize(
     sums: Sums,
     layout: ConfidenceCells,
-    num_classes: int,
+    num_classes: float,
     top_k: int,
     confidence_level: float | None,
     resamples: int,
@@ -162,6 +164,44 @@ def summarize(
     )
 
 
+def summarize_confidence(
+    parts: Iterable[tuple[Tensor, Tensor]],
+    bins: int,
+    confidence_level: float | None,
+    seed: int,
+) -> CalibrationResult:
+    """Return the metrics of confidences and whether they were right; those of all classes are NaN.
+
+    Args:
+        parts: vectors of confidences and of 0 and 1.
+        bins: number of bins.
+        confidence_level: level of the intervals, or None.
+        seed: seed of the bootstrap.
+    """
+    layout = ConfidenceCells(bins, "right")
+    sums = Sums.zeros(layout, 0, torch.device("cpu"))
+    empty = torch.empty(0)
+    for confidence, correct in parts:
+        confidence, rank = confidence.double(), 1 - correct.long()
+        weight, unknown = torch.ones_like(confidence), torch.full_like(confidence, math.nan)
+        rows = Rows(
+            target=rank,
+            weight=weight,
+            confidence=confidence,
+            rank=rank,
+            own=unknown,
+            nll=unknown,
+            brier=unknown,
+            class_sums=empty,
+            likely=Likely(empty, empty, empty),
+            like_probabilities=0,
+        )
+        sums.count_rows(rows, layout, 1)
+    # as of very many classes: a confidence may be as low as 0
+    found = summarize(sums, layout, math.inf, 1, confidence_level, 1000, seed)
+    return replace(found, top_k_accuracy=math.nan)
+
+
 def _class_values(classes: ClassBins, brier: float) -> dict[str, float]:
     """Return the metrics over the bins of every class; NaN if those were not counted.
 
@@ -183,7 +223,7 @@ def _class_values(classes: ClassBins, brier: float) -> dict[str, float]:
 
 
 def _mean_intervals(
-    sums: Sums, values: dict[str, float], resampling: Resampling, num_classes: int
+    sums: Sums, values: dict[str, float], resampling: Resampling, num_classes: float
 ) -> dict[str, Interval]:
     """Return the intervals of shares and means."""
     level = resampling.confidence_level

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softmargin.calibration._files import CHUNK, parts_of, spooled
+from softmargin.calibration._sums import summarize_confidence
 from softmargin.calibration.accumulator import CalibrationMetrics
 from softmargin.calibration.predictions import Predictions
 from softmargin.calibration.result import CalibrationResult
@@ -37,7 +38,7 @@ class Audit:
 
     Attributes:
         source: where the predictions came from.
-        num_classes: number of classes.
+        num_classes: number of classes, 0 if only confidences are known.
         given: the metrics of the predictions as they are.
         scaled: the metrics after scaling, by method; each row is scaled by a calibrator that was
             fitted without it.
@@ -78,6 +79,8 @@ def audit(
         progress: called with the current step, the rows done and the rows in total.
     """
     tell = progress or (lambda *_: None)
+    if predictions.confidence_only:
+        return _audit_confidence(predictions, bins, seed, confidence_level)
     rows, num_classes = predictions.values.shape
     target = torch.from_numpy(predictions.labels)
 
@@ -102,6 +105,20 @@ def audit(
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
     return Audit(predictions.source, num_classes, given, scaled, calibrators, notes, folds)
+
+
+def _audit_confidence(
+    predictions: Predictions, bins: int, seed: int, confidence_level: float
+) -> Audit:
+    """Measure confidences; without the other classes there is nothing to scale."""
+    correct = torch.from_numpy(predictions.labels)
+    parts = ((values[:, 0], correct[rows]) for values, rows in _in_order(predictions.values))
+    given = summarize_confidence(parts, bins, confidence_level, seed)
+    note = (
+        "Confidence and correctness alone give no NLL, no Brier score and nothing to scale: "
+        "for these, store the logits or probabilities of all classes."
+    )
+    return Audit(predictions.source, 0, given, {}, {}, {"given": [note]}, 0)
 
 
 @contextmanager

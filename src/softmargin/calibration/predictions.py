@@ -7,9 +7,10 @@ never guessed from its values: its name or the caller must say so.
 
 from __future__ import annotations
 
-import re
+import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,42 +20,45 @@ import torch
 from numpy.typing import NDArray
 
 from softmargin._text import printable
+from softmargin.calibration._arrays import Npy, Npz, Pt
 from softmargin.calibration._batch import (
     LARGEST_LOGIT,
+    WrongRow,
     all_like_probabilities,
     find_wrong,
     sum_tolerance,
 )
-from softmargin.calibration._files import (
-    CHUNK,
-    KNOWN,
-    LOGITS,
-    LONGEST_SHOWN,
-    Npy,
-    Npz,
-    Progress,
-    Reader,
-    quoted,
-    sentence,
-    stem_of,
-)
+from softmargin.calibration._columns import Asked, Columns, choose
+from softmargin.calibration._files import CHUNK, Progress, Reader, quoted, sentence
+from softmargin.calibration._labels import LabelError, RawLabels
 from softmargin.calibration._tables import Csv, Parquet
 
 # one class for each format
-READERS: dict[str, type[Reader]] = {".npz": Npz, ".npy": Npy, ".csv": Csv, ".parquet": Parquet}
-
-LABELS = ("labels", "label", "targets", "target", "y_true", "y", "class")
-MOST_NAMES = 8  # that an error lists
+READERS: dict[str, type[Reader]] = {
+    ".npz": Npz,
+    ".npy": Npy,
+    ".csv": Csv,
+    ".tsv": Csv,
+    ".csv.gz": Csv,
+    ".tsv.gz": Csv,
+    ".parquet": Parquet,
+    ".pt": Pt,
+}
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A matrix of predictions of shape (N, C) and N labels, and where they came from."""
+    """A matrix of predictions of shape (N, C) and N labels, and where they came from.
+
+    With ``confidence_only``, the matrix has one column, the confidence in the predicted class, and
+    the labels say whether it was right.
+    """
 
     values: NDArray[Any]
     labels: NDArray[np.int64]
     from_logits: bool
     source: str
+    confidence_only: bool = False
 
 
 def open_predictions(
@@ -64,213 +68,164 @@ def open_predictions(
     predictions: str | None = None,
     labels: str | None = None,
     from_logits: bool | None = None,
+    positive: str | None = None,
     progress: Progress | None = None,
 ) -> Predictions:
     """Open a file of predictions and labels.
 
+    A score of one class, a vector or a matrix of one column, becomes two columns: 1 - p and p, or
+    0 and z.
+
     Args:
-        path: ``.npz``, ``.csv`` or ``.parquet`` with both, or ``.npy`` with the predictions.
-        labels_path: the ``.npy`` file of labels that goes with an ``.npy`` of predictions.
-        predictions: key of the array, or common prefix of the columns; recognised by default.
+        path: a file with both that ends in one of ``READERS``, or ``.npy`` with the predictions.
+        labels_path: the file of labels that goes with an ``.npy`` or ``.pt`` of predictions.
+        predictions: key of the array, common prefix of the columns, or their names with commas
+            between; recognised by default.
         labels: key or column of the labels; recognised by default.
         from_logits: whether the predictions are logits; by default their name must say so.
+        positive: of a score of one class, the label of that class.
         progress: called with the rows read and the rows in total (0 if unknown).
 
     Raises:
         ValueError: if the file cannot be read or is ambiguous, in one sentence.
     """
+    with open_reader(path, labels_path) as table:
+        match = choose(table, Asked(predictions, labels, from_logits))
+        found, spread = RawLabels(), Spread(match.kind)
+        try:
+            values = table.read(match.predictions, match.labels, spread, found, progress)
+            if positive is not None and not spread.single:
+                raise ValueError("--positive is only for a score of one class.")
+            classes = 2 if match.kind == "confidence" else values.shape[1]
+            numbers = found.numbers(classes, match.class_names, positive)
+        except LabelError as error:
+            raise ValueError(_label_sentence(error, found, match, table, spread.single)) from None
+        _check_numbering(numbers, match, table)
+        _check_predictions(values, match, table, spread.single)
+    logits, only = match.kind == "logits", match.kind == "confidence"
+    what = "correctness" if only else "labels"
+    source = f"{printable(path.name)}: {match.kind} from {match.shown}, {what} from "
+    return Predictions(values, numbers, logits, source + match.label_shown, only)
+
+
+@contextmanager
+def open_reader(
+    path: Path, labels_path: Path | None, *, needs_labels: bool = True
+) -> Iterator[Reader]:
+    """Open a file for reading; errors of the format become a sentence."""
     if not path.is_file():
         raise ValueError(f"FILE must be a file that exists, but got {quoted(str(path))}.")
     shown = quoted(path.name)
-    ending = path.suffix.lower()
-    if ending not in READERS:
+    kind = READERS.get(ending_of(path))
+    if kind is None:
         raise ValueError(f"FILE must end in {', '.join(READERS)}, but got {shown}.")
-    if READERS[ending].labels_apart != (labels_path is not None):
+    given = labels_path is not None
+    if (kind.needs_labels_file and needs_labels and not given) or (
+        given and not kind.takes_labels_file
+    ):
         got = "none" if labels_path is None else quoted(str(labels_path))
         raise ValueError(
             "LABELS must name the .npy file of labels, and only for a FILE that ends in .npy, "
             f"but got {got} for {shown}."
         )
     try:
-        with READERS[ending](path, labels_path) as table:
-            match = _choose(table.names, predictions, labels, from_logits, table.file)
-            values, numbers = table.read(match.predictions, match.labels, progress)
-            numbers = _check_labels(numbers, values.shape[1], match, table)
-            _check_predictions(values, match, table)
+        with kind(path, labels_path) as table:
+            yield table
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise ValueError(f"FILE {shown} cannot be read: {sentence(error)}.") from error
-    kind = "logits" if match.from_logits else "probabilities"
-    source = f"{printable(path.name)}: {kind} from {match.shown}, labels from {match.label_shown}"
-    return Predictions(values, numbers, match.from_logits, source)
 
 
-@dataclass(frozen=True)
-class _Match:
-    """Which columns of a file hold what, and how errors show them."""
+def ending_of(path: Path) -> str:
+    """Return the end of a file's name that tells its format.
 
-    predictions: list[int]  # indices among the file's names, in the order of the classes
-    labels: int
-    from_logits: bool
-    first_number: int  # at the end of the first column's name, 0 if there is none
-    said: str  # what says whether they are logits
-    shown: str
-    label_shown: str
-
-
-def _choose(
-    names: Sequence[str],
-    predictions: str | None,
-    labels: str | None,
-    from_logits: bool | None,
-    file: str,
-) -> _Match:
-    """Choose the columns of the predictions and the labels, and their kind."""
-    _check_twice(names, predictions, labels, file)
-    label = _one("labels", labels, [n for n in names if n.lower() in LABELS], names, file)
-    rest = [name for name in names if name != label]
-    if predictions is not None:
-        exact = predictions in rest
-        chosen = [predictions] if exact else [n for n in rest if n.startswith(predictions)]
-        if not chosen:
-            raise ValueError(_missing("predictions", predictions, names, file))
-        stem = stem_of(predictions)
-    else:
-        stems: dict[str, list[str]] = {}
-        for name in rest:
-            if (stem := stem_of(name)) in KNOWN:
-                stems.setdefault(stem, []).append(name)
-        stem = _one("predictions", None, list(stems), names, file)
-        chosen = stems[stem]
-    said = "--logits says" if from_logits else "--probabilities says"
-    if from_logits is None:
-        if stem not in KNOWN:
-            raise ValueError(
-                f"say --logits or --probabilities: the name {quoted(stem)} in {file} does not tell."
-            )
-        from_logits, said = stem in LOGITS, "its name says"
-    chosen, first = _in_order(chosen, file)
-    places = [names.index(name) for name in chosen]
-    shown = chosen[0] if len(chosen) == 1 else f"{chosen[0]} … {chosen[-1]}"
-    place = names.index(label)
-    return _Match(places, place, from_logits, first, said, quoted(shown), quoted(label))
-
-
-def _check_twice(
-    names: Sequence[str], predictions: str | None, labels: str | None, file: str
-) -> None:
-    """Raise if a name that matters occurs twice, which is ambiguous."""
-    seen: set[str] = set()
-    for name in names:
-        matters = name.lower() in LABELS or stem_of(name) in KNOWN
-        matters |= name == labels or (predictions is not None and name.startswith(predictions))
-        if name in seen and matters:
-            raise ValueError(f"{quoted(name)} occurs more than once in {file}: rename all but one.")
-        seen.add(name)
-
-
-def _one(what: str, given: str | None, found: list[str], names: Sequence[str], file: str) -> str:
-    if given is not None:
-        if given not in names:
-            raise ValueError(_missing(what, given, names, file))
-        return given
-    if not found:
-        raise ValueError(
-            f"--{what} must name one of {_listed(names)} in {file}: none was recognised."
-        )
-    if len(found) > 1:
-        raise ValueError(
-            f"--{what} must choose one of {_listed(found)} in {file}: there is more than one."
-        )
-    return found[0]
-
-
-def _missing(what: str, given: str, names: Sequence[str], file: str) -> str:
-    return f"--{what} must be one of {_listed(names)} in {file}, but got {quoted(given)}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(printable(name, LONGEST_SHOWN) or "''" for name in names[:MOST_NAMES])
-    return shown + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
-
-
-def _in_order(names: list[str], file: str) -> tuple[list[str], int]:
-    """Return the columns sorted by the number at their end, and the first number.
-
-    Without numbers, the classes are in the order of the columns.
+    Example:
+        >>> ending_of(Path("run.2/Predictions.CSV.gz")), ending_of(Path("a.b.npz"))
+        ('.csv.gz', '.npz')
     """
-    if len(names) == 1:
-        return names, 0
-    found = [re.search(r"(\d+)\]?$", name) for name in names]
-    numbers = [int(each[1]) for each in found if each is not None]
-    if not numbers:
-        return names, 0
-    if len(numbers) < len(names):
-        odd = names[found.index(None)]
-        raise ValueError(
-            f"columns of predictions in {file} must all end in a number or none of them, but "
-            f"{quoted(odd)} does not and {quoted(names[found.index(None) - 1])} does."
-        )
-    by_number = sorted(zip(numbers, names, strict=True))
-    for expected, (number, name) in enumerate(by_number, start=min(1, by_number[0][0])):
-        if number != expected:
-            raise ValueError(
-                f"columns of predictions in {file} must be numbered from 0 or 1 on, each number "
-                f"once, but {quoted(name)} comes where {expected} should."
-            )
-    return [name for _, name in by_number], by_number[0][0]
+    both = "".join(path.suffixes[-2:]).lower()
+    return both if both in READERS else path.suffix.lower()
 
 
-def _check_labels(
-    labels: NDArray[Any], classes: int, match: _Match, table: Reader
-) -> NDArray[np.int64]:
-    """Return the labels as int64; raise unless all are classes."""
-    rules = {
-        "whole numbers": labels != np.floor(labels) if labels.dtype.kind == "f" else np.False_,
-        f"classes from 0 to {classes - 1}": (labels < 0) | (labels >= classes),
-    }
-    for rule, wrong in rules.items():
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"labels {match.label_shown} must be {rule}, but {table.place(row)} holds "
-                f"{labels[row]:g}."
-            )
+class Spread:
+    """Makes two columns of a score of one class: 1 - p and p, or 0 and z; more columns stay."""
+
+    def __init__(self, kind: str) -> None:
+        """Take what the predictions are."""
+        self.kind = kind
+        self.single = False  # whether a score of one class has come
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the columns of all classes."""
+        if values.shape[1] > 1 or self.kind == "confidence":
+            return values
+        self.single = True
+        if values.dtype.kind != "f":
+            values = values.astype(np.float64)
+        other = np.zeros_like(values) if self.kind == "logits" else 1 - values
+        return np.concatenate([other, values], 1)
+
+
+def _label_sentence(
+    error: LabelError, found: RawLabels, match: Columns, table: Reader, single: bool
+) -> str:
+    sentence = (
+        f"labels {match.label_shown} must be {error.rule}, but {table.place(error.row)} holds "
+        f"{error.held}"
+    )
+    if found.kind == "text" and not match.class_names and found.texts:
+        if single and len(found.texts) == 2:
+            return f"{sentence}; --positive says of which label the score is."
+        return f"{sentence}; an array 'classes' in the file may name the classes in order."
+    return f"{sentence}."
+
+
+def _check_numbering(labels: NDArray[np.int64], match: Columns, table: Reader) -> None:
+    """Raise if it is not clear which label is which column."""
     if match.first_number == 1 and not (labels == 0).any():
         raise ValueError(
             f"the columns {match.shown} in {table.file} are numbered from 1, and no label is 0: "
             "number columns and labels from 0, so that it is clear which label is which column."
         )
-    return labels.astype(np.int64, copy=False)
 
 
-def _check_predictions(values: NDArray[Any], match: _Match, table: Reader) -> None:
+def _check_predictions(values: NDArray[Any], match: Columns, table: Reader, single: bool) -> None:
     """Raise unless all rows can be logits or probabilities, as declared."""
     name = f"{match.shown} in {table.file}"
+    logits = match.kind == "logits"
     tensor = torch.from_numpy(values)
-    tolerance = sum_tolerance(tensor.dtype)
+    tolerance = math.inf if match.kind == "confidence" else sum_tolerance(tensor.dtype)
     parts = torch.split(tensor, max(1, CHUNK // values.shape[1]))
-    wrong = find_wrong(parts, tolerance, LARGEST_LOGIT if match.from_logits else None)
-    place = "" if wrong is None else table.place(wrong.row)
+    wrong = find_wrong(parts, tolerance, LARGEST_LOGIT if logits else None)
+    if wrong is not None and single:
+        # of a score of one class, the column of the other is made up
+        wrong = wrong._replace(value=float(values[wrong.row, 1]))
     if wrong is None:
-        if match.from_logits and all(all_like_probabilities(each, tolerance) for each in parts):
+        if logits and all(all_like_probabilities(each, tolerance) for each in parts):
             raise ValueError(
                 f"{match.said} that {name} holds logits, but every row holds numbers of at least "
                 "0 with a sum of 1, like probabilities: say --probabilities, or, if they are "
                 "logits all the same, add 1 to all of them."
             )
-    elif match.from_logits:
-        raise ValueError(
+    else:
+        raise ValueError(wrong_value(wrong, table.place(wrong.row), match, table, tolerance))
+
+
+def wrong_value(
+    wrong: WrongRow, place: str, match: Columns, table: Reader, tolerance: float
+) -> str:
+    """Return a sentence about a row that holds neither logits nor probabilities."""
+    name = f"{match.shown} in {table.file}"
+    if match.kind == "logits":
+        return (
             f"{name} must hold finite logits of size up to {LARGEST_LOGIT:g}, but "
             f"{place} holds {wrong.value:g}."
         )
-    elif not wrong.is_sum:
-        raise ValueError(
+    if not wrong.is_sum:
+        return (
             f"{name} must hold probabilities from 0 to 1, but {place} holds "
             f"{wrong.value:g}; if they are logits, say --logits."
         )
-    else:
-        raise ValueError(
-            f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
-            f"but that of {place} is {wrong.value:.6g}, off by {abs(wrong.value - 1):.2g}."
-        )
+    return (
+        f"{name} must hold probabilities with a sum of 1 in every row, within {tolerance:g}, "
+        f"but that of {place} is {wrong.value:.6g}, off by {abs(wrong.value - 1):.2g}."
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -133,11 +134,28 @@ class CalibrationResult:
             },
         }
 
+    def _title(self) -> str:
+        title = f"CalibrationResult of {self.samples:,} predictions, {len(self.bins.counts)} bins"
+        if self.confidence_level is not None:
+            title += f", with {100 * self.confidence_level:g} % intervals"
+        return title
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        rows = []
+        for each in self.estimates():
+            interval = ""
+            if each.low is not None and each.high is not None:
+                interval = f"[{each.low:.4f}, {each.high:.4f}]"
+            label = escape(each.label).replace("  ", "&emsp;")
+            cells = f"<td>{each.value:.4f}</td><td>{interval}</td>"
+            rows.append(f'<tr><th style="text-align:left">{label}</th>{cells}</tr>')
+        title = f'<caption style="text-align:left">{escape(self._title())}</caption>'
+        return f"<table>{title}<tbody>{''.join(rows)}</tbody></table>"
+
     def __repr__(self) -> str:
         """Return a table."""
-        lines = [f"CalibrationResult of {self.samples:,} predictions, {len(self.bins.counts)} bins"]
-        if self.confidence_level is not None:
-            lines[0] += f", with {100 * self.confidence_level:g} % intervals"
+        lines = [self._title()]
         for each in self.estimates():
             line = f"{each.label:24}{each.value:8.4f}"
             if each.low is not None and each.high is not None:

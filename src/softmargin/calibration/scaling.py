@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -14,7 +16,12 @@ from torch import Tensor
 
 from softmargin._docs import document_arguments
 from softmargin.calibration._batch import Array, as_tensor, fit_batch, known_as_logits, worker
-from softmargin.calibration._calibrator import FIT_ARGUMENTS, CalibrationWarning, Calibrator
+from softmargin.calibration._calibrator import (
+    FIT_ARGUMENTS,
+    CalibrationWarning,
+    Calibrator,
+    read_calibrator,
+)
 from softmargin.calibration._temperature import TemperatureScaling
 from softmargin.calibration._vector import VectorScaling
 from softmargin.functional._checks import check_flag
@@ -27,6 +34,7 @@ __all__ = [
     "VectorScaling",
     "cross_validated",
     "held_out_calibrators",
+    "load_calibrator",
 ]
 
 
@@ -40,6 +48,34 @@ ARGUMENTS = {
         good, especially with ``VectorScaling`` and few rows.""",
     "ignore_index": "a target whose rows do not count in the fits; they are still transformed.",
 }
+
+
+KINDS: dict[str, type[Calibrator]] = {
+    each.kind: each for each in (TemperatureScaling, VectorScaling)
+}
+
+
+def load_calibrator(path: str | os.PathLike[str]) -> Calibrator:
+    """Read a calibrator of any kind from a JSON file made by its ``save``.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from softmargin.calibration import TemperatureScaling, load_calibrator
+        >>> scaler = TemperatureScaling()
+        >>> scaler.temperature = 2.0
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "calibrator.json"
+        ...     scaler.save(path)
+        ...     load_calibrator(path)
+        TemperatureScaling(temperature=2)
+    """
+    kind = read_calibrator(Path(path))["kind"]
+    if kind not in KINDS:
+        raise ValueError(
+            f"path must be a calibrator of kind {' or '.join(KINDS)}, but {str(path)!r} is of "
+            f"kind {kind!r}."
+        )
+    return KINDS[kind].load(path)
 
 
 class Fittable(Protocol):

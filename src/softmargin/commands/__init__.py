@@ -1,7 +1,9 @@
 """The subcommands of ``softmargin``, one module each."""
 
 from softmargin.commands import (
+    apply,
     calibrate,
+    compare,
     completion,
     data,
     demo,
@@ -19,6 +21,8 @@ COMMANDS: dict[str, Command] = {
     "fit": fit.COMMAND,
     "predict": predict.COMMAND,
     "calibrate": calibrate.COMMAND,
+    "apply": apply.COMMAND,
+    "compare": compare.COMMAND,
     "train": train.COMMAND,
     "evaluate": train.EVALUATE_COMMAND,
     "data": data.COMMAND,

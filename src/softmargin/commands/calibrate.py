@@ -37,25 +37,39 @@ held-out folds. Prints a table and writes a page (index.html) to a folder next t
 named after it: predictions.npz gives predictions-npz-calibration. Shares and calibration
 errors are in percent; in JSON they are fractions of 1.
 
-FILE is .npz, .csv or .parquet with predictions and labels, or .npy with predictions and
-a second .npy with LABELS. Arrays or columns named logits, logits_0 … or probabilities,
-prob_0 … and labels are recognised; others are named with --predictions and --labels.
-Labels are classes from 0; columns that end in numbers are taken in their order.
-Files larger than memory are fine."""
+FILE holds predictions and labels: .csv or .tsv (commas, semicolons or tabs; also .gz),
+.parquet, .npz, or .pt; or it is a .npy or .pt with predictions alone, and LABELS a second
+one. A folder of softmargin train stands for the predictions in it. Recognised are:
+
+  logits_0 …, or probabilities, prob_0 …, of all classes, in columns or one array
+  prob_cat, prob_dog …    with labels cat, dog …; or cat, dog … with --probabilities
+  p, y_prob or logit      of one class of two, with labels 0 and 1 or --positive LABEL
+  confidence and correct  of the predicted class
+
+Labels are classes from 0, text, or one-hot; other names are given with --predictions and
+--labels. Files larger than memory are fine.
+
+example:
+  softmargin calibrate --example         try it on predictions that come with softmargin
+  softmargin calibrate predictions.csv --save calibrator.json
+  softmargin apply calibrator.json new-predictions.csv"""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``softmargin calibrate``."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the predictions")
     parser.add_argument(
-        "labels_file", type=Path, nargs="?", metavar="LABELS", help="labels of an .npy FILE"
+        "file", type=Path, nargs="?", metavar="FILE", help="the predictions, or a run's folder"
+    )
+    parser.add_argument(
+        "labels_file", type=Path, nargs="?", metavar="LABELS", help="labels of a .npy or .pt FILE"
+    )
+    parser.add_argument(
+        "--example", action="store_true", help="use the predictions that come with softmargin"
     )
     what = parser.add_argument_group("what is in the file")
-    what.add_argument("--predictions", metavar="NAME", help="key, column, or start of the columns")
+    declare_content(what)
     what.add_argument("--labels", metavar="NAME", help="key or column of the labels")
-    kind = what.add_mutually_exclusive_group()
-    kind.add_argument("--logits", action="store_true", help="predictions are logits")
-    kind.add_argument("--probabilities", action="store_true", help="predictions are probabilities")
+    what.add_argument("--positive", metavar="LABEL", help="of one score, the label it is for")
     how = parser.add_argument_group("how to measure")
     how.add_argument("--bins", type=count, default=10, metavar="N", help="default: %(default)s")
     how.add_argument(
@@ -75,8 +89,21 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     out.add_argument("--json", action="store_true", help="print JSON instead of the table")
     out.add_argument(
-        "--save", type=Path, metavar="FILE", help="write the fitted calibrator as JSON"
+        "--save",
+        type=Path,
+        metavar="FILE",
+        help="write the calibrator as JSON, of two the one with the lower NLL on held-out folds",
     )
+
+
+def declare_content(parser: argparse._ActionsContainer) -> None:
+    """Declare what says which part of a file holds predictions, and of what kind."""
+    parser.add_argument(
+        "--predictions", metavar="NAME", help="key, column, start of the columns, or A,B,C"
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--logits", action="store_true", help="predictions are logits")
+    kind.add_argument("--probabilities", action="store_true", help="predictions are probabilities")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -84,10 +111,9 @@ def run(options: argparse.Namespace) -> None:
     methods = {"both": ["temperature", "vector"], "none": []}.get(
         options.scaling, [options.scaling]
     )
-    if options.save is not None and len(methods) != 1:
-        raise UsageError("argument --save: needs --scaling temperature or --scaling vector.")
-    if options.out is None:
-        options.out = default_folder(options.file, options.labels_file)
+    if options.save is not None and not methods:
+        raise UsageError("argument --save: needs --scaling other than none.")
+    find_input(options)
     check_places(options)
     require_lab()
     from softmargin.calibration.predictions import open_predictions
@@ -99,25 +125,75 @@ def run(options: argparse.Namespace) -> None:
             show(done, total, what)
 
         try:
+            check_run(options.given)
             predictions = open_predictions(
                 options.file,
                 options.labels_file,
                 predictions=options.predictions,
                 labels=options.labels,
                 from_logits=options.logits or (False if options.probabilities else None),
+                positive=options.positive,
                 progress=lambda done, total: tell("reading", done, total),
             )
             found = measure(predictions, options, methods, tell)
         except (ValueError, IndexError, TypeError, NotImplementedError) as error:
             raise UsageError(one_line(str(error))) from None
-    write(options, found, report.calibration_page(found, _command(options)), methods)
+    if options.save is not None and not found.calibrators:
+        raise UsageError("argument --save: needs predictions of all classes, not confidences.")
+    write(options, found, report.calibration_page(found, _command(options)))
     if options.json:
         print(json.dumps(report.as_dict(found)))
-    else:
-        print_result(found)
-        print(f"\nReport: {printable(str(options.out / 'index.html'), None)}")
-        if options.save is not None:
-            print(f"Calibrator: {printable(str(options.save), None)}")
+        return
+    print_result(found)
+    print(f"\nReport: {printable(str(options.out / 'index.html'), None)}")
+    if options.save is not None:
+        print(f"Calibrator: {printable(str(options.save), None)}, by {report.best(found)} scaling")
+    print(f"Next: {next_step(found, options)}")
+
+
+def next_step(found: Any, options: argparse.Namespace) -> str:
+    """Return what to do after a report, in one line."""
+    from softmargin.report import calibration as report
+
+    if options.save is not None:
+        saved = printable(shlex.quote(str(options.save)), None)
+        return f"softmargin apply {saved} FILE calibrates other predictions of this model."
+    if found.scaled and not options.example:
+        best = report.best(found)
+        if found.scaled[best].nll < found.given.nll:
+            again = f"{_command(options, scaling=best)} --save calibrator.json"
+            return f"{printable(again, None)} keeps what {best} scaling has learned."
+        return "scaling does not lower the NLL: use the predictions as they are."
+    if options.example:
+        return "softmargin calibrate FILE, with predictions of your own."
+    return "open the report."
+
+
+def find_input(options: argparse.Namespace) -> None:
+    """Set the file to read and the folder to write to."""
+    if options.example:
+        if options.file is not None:
+            raise UsageError("argument --example: needs no FILE.")
+        options.file = Path(__file__).parent.parent / "calibration" / "example.csv"
+        options.out = options.out or Path("softmargin-example-calibration")
+    elif options.file is None:
+        raise UsageError("the following arguments are required: FILE; or try --example.")
+    options.given = options.file
+    if options.file.is_dir():
+        options.file = run_predictions(options.file)
+    if options.out is None:
+        options.out = default_folder(options.file, options.labels_file)
+
+
+def run_predictions(run: Path) -> Path:
+    """Return the file of predictions in the folder of a finished run."""
+    path = run / "predictions.npz"
+    if not path.is_file():
+        raise UsageError(
+            "FILE must be a file or the folder of a finished run, but "
+            f"{quoted(str(run))} is a folder without predictions.npz."
+        )
+    return path
 
 
 def measure(predictions: Any, options: argparse.Namespace, methods: list[str], tell: Any) -> Any:
@@ -125,7 +201,7 @@ def measure(predictions: Any, options: argparse.Namespace, methods: list[str], t
     from softmargin.calibration.audit import audit
 
     rows = len(predictions.labels)
-    if methods and not 2 <= options.folds <= rows:
+    if methods and not predictions.confidence_only and not 2 <= options.folds <= rows:
         raise UsageError(
             f"argument --folds: must be a whole number from 2 to {rows}, the rows of "
             f"{quoted(options.file.name)}, but got {options.folds}; --scaling none needs no folds."
@@ -158,45 +234,59 @@ def default_folder(file: Path, labels: Path | None) -> Path:
     return file.parent / f"{name}-calibration"
 
 
+def check_run(given: Path) -> None:
+    """Check the predictions of a run's folder, which have a checksum."""
+    if given.is_dir():
+        from softmargin.training.folder import RunFolder
+
+        RunFolder(given).check_predictions()
+
+
 def check_places(options: argparse.Namespace) -> None:
     """Check before the work that the folder and the file can be written."""
     inputs = [each for each in (options.file, options.labels_file) if each is not None]
     if not options.file.is_file():  # or the error would be about the folder next to it
         raise UsageError(f"FILE must be a file that exists, but got {quoted(str(options.file))}.")
     check_out(options.out)
-    if options.save is None:
-        return
-    if any(options.save.resolve() == each.resolve() for each in inputs):
+    if options.save is not None:
+        check_file(options.save, "--save", inputs)
+
+
+def check_file(path: Path, flag: str, inputs: list[Path]) -> None:
+    """Check before the work that a file can be written, and is none of those that are read."""
+    if any(path.resolve() == each.resolve() for each in inputs):
         raise UsageError(
-            f"argument --save: must not be the file that is read, {quoted(str(options.save))}."
+            f"argument {flag}: must not be the file that is read, {quoted(str(path))}."
         )
-    with saving_to(options.save):
-        if options.save.is_dir():
+    with saving_to(path, flag):
+        if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=options.save.parent):
+        with tempfile.TemporaryFile(dir=path.parent):
             pass
 
 
 @contextmanager
-def saving_to(path: Path) -> Iterator[None]:
-    """Turn a failure to write into a sentence about ``--save``."""
+def saving_to(path: Path, flag: str) -> Iterator[None]:
+    """Turn a failure to write into a sentence about an argument."""
     try:
         yield
     except OSError as error:
         raise UsageError(
-            f"argument --save: must be a file that can be written, but {quoted(str(path))} "
+            f"argument {flag}: must be a file that can be written, but {quoted(str(path))} "
             f"is not: {error.strerror or type(error).__name__}."
         ) from None
 
 
-def write(options: argparse.Namespace, found: Any, page: str, methods: list[str]) -> None:
+def write(options: argparse.Namespace, found: Any, page: str) -> None:
     """Write the page and, if requested, the calibrator; both atomically."""
+    from softmargin.report import calibration as report
+
     with writing_to(options.out):
         options.out.mkdir(parents=True, exist_ok=True)
         write_file(options.out / "index.html", page)
     if options.save is not None:
-        with saving_to(options.save):
-            found.calibrators[methods[0]].save(options.save)
+        with saving_to(options.save, "--save"):
+            found.calibrators[report.best(found)].save(options.save)
 
 
 def print_result(found: Any) -> None:
@@ -206,8 +296,7 @@ def print_result(found: Any) -> None:
     from softmargin.report import calibration as report
 
     console = Console(soft_wrap=True, highlight=False)
-    size = f"{found.given.samples} predictions, {found.num_classes} classes"
-    console.print(f"{found.source}; {size}.\n", markup=False)
+    console.print(f"{found.source}; {report.size(found)}.\n", markup=False)
     headings = ["", *(report.TITLES[name] for name in report.results(found))]
     print_table([headings, *report.rows(found)], right=headings[1:])
     console.print(f"\n{report.verdict(found.given)}", markup=False)
@@ -221,16 +310,18 @@ def print_result(found: Any) -> None:
     console.print(report.legend(found), markup=False)
 
 
-def _command(options: argparse.Namespace) -> str:
-    """Return the command that writes the same page."""
-    words = ["softmargin", "calibrate", options.file.name]
-    if options.labels_file is not None:
-        words.append(options.labels_file.name)
-    for name in ("predictions", "labels"):
+def _command(options: argparse.Namespace, scaling: str | None = None) -> str:
+    """Return the command that writes the same page; with another scaling, the one to run next."""
+    words = ["softmargin", "calibrate"]
+    files = [each for each in (options.given, options.labels_file) if each is not None]
+    # a page may be sent elsewhere, where the folders of this machine mean nothing
+    names = [each.name if scaling is None else str(each) for each in files]
+    words += ["--example"] if options.example else names
+    for name in ("predictions", "labels", "positive"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", value]
     words += [f"--{name}" for name in ("logits", "probabilities") if getattr(options, name)]
-    words += ["--bins", options.bins, "--scaling", options.scaling]
+    words += ["--bins", options.bins, "--scaling", scaling or options.scaling]
     words += ["--folds", options.folds, "--seed", options.seed]
     return shlex.join(map(str, words))
 

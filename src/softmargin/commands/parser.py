@@ -30,6 +30,7 @@ example:
   softmargin demo --betas 10,1,0.1       with your own β
   softmargin fit t.csv --target kind     choose β for your own table
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
+  softmargin compare mine.npz theirs.npz which of two models is better
   softmargin train --out run --beta 5    train a model
   softmargin losses ArcFaceHead          what a loss or head computes
   softmargin reproduce run gd-fig2       a figure of a paper, beside the paper's

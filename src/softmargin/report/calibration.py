@@ -43,6 +43,17 @@ def results(audit: Audit) -> dict[str, CalibrationResult]:
     return {"given": audit.given, **audit.scaled}
 
 
+def best(audit: Audit) -> str:
+    """Return the method with the lowest NLL on held-out folds."""
+    return min(audit.scaled, key=lambda name: audit.scaled[name].nll)
+
+
+def size(audit: Audit) -> str:
+    """Return how many predictions there are, and of how many classes."""
+    count = f"{audit.given.samples} predictions"
+    return f"{count}, {audit.num_classes} classes" if audit.num_classes else count
+
+
 def verdict(result: CalibrationResult) -> str:
     """Return one sentence on whether predictions are over- or under-confident."""
     low, high = result.intervals.get("overconfidence", (math.nan, math.nan))
@@ -51,7 +62,7 @@ def verdict(result: CalibrationResult) -> str:
     if gap < 0:  # "under-confident by" has the opposite sign
         low, high = -high, -low
     sentence = (
-        f"{direction}-confident by {_shown(abs(gap), low, high, True)}: mean confidence "
+        f"{direction}-confident by {shown(abs(gap), low, high, True)}: mean confidence "
         f"{_percent(result.mean_confidence)}, accuracy {_percent(result.accuracy)}."
     )
     if low <= 0 <= high:
@@ -65,16 +76,16 @@ def rows(audit: Audit) -> list[list[str]]:
     table = []
     for estimates in zip(*columns, strict=True):
         percent = estimates[0].name in IN_PERCENT
-        cells = [_shown(e.value, e.low, e.high, percent) for e in estimates]
+        cells = [shown(e.value, e.low, e.high, percent) for e in estimates]
         table.append([estimates[0].label, *cells])
     return table
 
 
 def _percent(value: float) -> str:
-    return _shown(value, None, None, True)
+    return shown(value, None, None, True)
 
 
-def _shown(value: float, low: float | None, high: float | None, percent: bool) -> str:
+def shown(value: float, low: float | None, high: float | None, percent: bool) -> str:
     """Return a number with its interval, in percent if it is a share."""
 
     def plain(number: float) -> str:
@@ -120,8 +131,7 @@ def as_dict(audit: Audit) -> dict[str, Any]:
 
 def calibration_page(audit: Audit, command: str) -> str:
     """Return the report as one HTML page."""
-    size = f"{audit.given.samples} × {audit.num_classes}"
-    facts = [("Predictions", audit.source), ("Size", size)]
+    facts = [("Predictions", audit.source), ("Size", size(audit))]
     found = [verdict(audit.given), *audit.notes["given"]]
     for name, result in audit.scaled.items():
         found.append(
