@@ -162,3 +162,30 @@ def test_two_processes_that_start_in_one_folder(tmp_path):
             assert err.count("\n") == 1
         else:
             assert "accuracy" in out
+
+
+def test_a_run_that_diverges_says_what_to_do(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main([*SMALL, "--out", str(out), "--lr", "1e12"]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(
+        r"softmargin train: training diverged at step \d+: lower --lr, or set --clip, and start "
+        r"again with --overwrite or in another folder\.\n",
+        error,
+    )
+    assert main([*SMALL, "--out", str(out), "--overwrite"]) == 0
+    assert RunFolder(out).result() is not None
+
+
+def test_overwrite_removes_the_run_and_nothing_else(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main([*SMALL, "--out", str(out), "--record"]) == 0
+    (out / "notes.txt").write_text("keep")
+    assert main([*SMALL, "--out", str(out), "--beta", "3", "--overwrite"]) == 0
+    assert (out / "notes.txt").read_text() == "keep"
+    assert not (out / "confidence").exists()
+    assert RunFolder(out).config().loss_options == {"beta": 3.0}
+    capsys.readouterr()
+    before = (out / "result.json").read_bytes()
+    assert main([*SMALL, "--out", str(out), "--overwrite", "--batch", "9999"]) == 2
+    assert (out / "result.json").read_bytes() == before, "a mistake removes nothing"

@@ -37,7 +37,7 @@ all of them."""
 EVALUATE = """\
 Score a finished run again from its stored logits. The numbers are those that training gave."""
 GROUPS = {
-    "data": ("data", "fraction", "pollute", "augment"),
+    "data": ("data", "fraction", "held_out", "pollute", "augment"),
     "model": ("model", "head", "scale", "margin"),
     "loss": ("loss", "beta", "tau", "lam", "gamma", "label_smoothing", "center", "schedule"),
     "optimisation": (
@@ -79,6 +79,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", default="auto", metavar="X", help="auto, cpu, cuda, cuda:1, mps")
     group.add_argument(
         "--checkpoint-steps", type=count, metavar="N", help="checkpoints within epochs, too"
+    )
+    group.add_argument(
+        "--overwrite", action="store_true", help="start again: remove the run that is in --out"
     )
     group.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard")
 
@@ -179,7 +182,7 @@ def run(options: argparse.Namespace) -> None:
 
         from softmargin.training import RunFolder, train  # and PyTorch with them
 
-        finished = RunFolder(options.out).result() is not None
+        finished = not options.overwrite and RunFolder(options.out).result() is not None
         with shown_progress(config.epochs) as tell:
             result = train(
                 config,
@@ -188,6 +191,7 @@ def run(options: argparse.Namespace) -> None:
                 checkpoint_steps=options.checkpoint_steps,
                 progress=tell,
                 tensorboard=options.tensorboard,
+                overwrite=options.overwrite,
             )
     if int(os.environ.get("RANK", "0")) > 0:
         return  # of several processes, the first one speaks
@@ -237,10 +241,15 @@ def print_result(result: dict[str, Any], names: Sequence[str] = SHOWN) -> None:
 @contextlib.contextmanager
 def mistakes(options: argparse.Namespace) -> Iterator[None]:
     """Turn what the user can put right into one sentence."""
-    from softmargin.training.config import OptionError
+    from softmargin.training.config import DivergedError, OptionError
 
     try:
         yield
+    except DivergedError as error:
+        raise UsageError(
+            f"training diverged at step {error.step}: lower --lr, or set --clip, and start again "
+            "with --overwrite or in another folder."
+        ) from None
     except OptionError as error:
         raise UsageError(_as_typed(error.option, str(error), options)) from None
     except OSError as error:

@@ -41,6 +41,19 @@ class OptionError(ValueError):
         return str(self.args[1])
 
 
+class DivergedError(ArithmeticError):
+    """Training has gone off to infinity; ``step`` is where it showed."""
+
+    def __init__(self, step: int) -> None:
+        """Keep the step."""
+        super().__init__(step)
+        self.step = step
+
+    def __str__(self) -> str:
+        """Say so, and what to do."""
+        return f"training diverged at step {self.step}: lower lr, or set clip."
+
+
 @contextmanager
 def naming(option: str, argument: str | None = None) -> Iterator[None]:
     """Turn a mistake in what is done with an option into an ``OptionError``.
@@ -58,6 +71,17 @@ def naming(option: str, argument: str | None = None) -> Iterator[None]:
         if argument is not None and text.startswith(f"{argument} "):
             text = option + text.removeprefix(argument)
         raise OptionError(option, text) from None
+
+
+def is_calibrated(spec: str) -> bool:
+    """Whether a schedule moves by what held-out rows say.
+
+    Example:
+        >>> is_calibrated("beta=calibrated:5"), is_calibrated("beta=linear:0.1:1:30%")
+        (True, False)
+    """
+    name, _, rest = spec.partition("=")
+    return name in ("beta", "loss.beta") and rest.partition(":")[0] == "calibrated"
 
 
 Check = Callable[[str, Any], Any]
@@ -212,7 +236,10 @@ class TrainingConfig:
         0.0, _at_least_0, "weight of a center loss to add, with running centers; 0 adds none"
     )
     schedules: tuple[str, ...] = _option(
-        (), _texts, "settings that move, such as beta=linear:0.1:1:30% or anneal=l_softmax"
+        (),
+        _texts,
+        "settings that move, such as beta=linear:0.1:1:30%, anneal=l_softmax or, by what held-out "
+        "rows say, beta=calibrated",
     )
     epochs: int = _option(10, _several, "passes over the training set")
     batch: int = _option(100, _several, "samples per step, over all processes")
@@ -231,9 +258,17 @@ class TrainingConfig:
         "where the data set says that a mirrored picture is still of its class",
     )
     fraction: float | None = _option(None, _part_of_all, "share of the training set to keep")
+    held_out: float = _option(
+        0.0,
+        _share,
+        "share of the training set to hold out of training, stratified: measured after every "
+        "epoch, and what beta=calibrated is steered by",
+    )
     pollute: float = _option(0.0, _share, "share of training labels to move to another class")
     seed: int = _option(
-        0, _seed, "seed of weights, order, augmentation, fraction and pollution (default: 0)"
+        0,
+        _seed,
+        "seed of weights, order, augmentation, fraction, held-out rows and pollution (default: 0)",
     )
     precision: str = _option(
         "32",
@@ -248,6 +283,11 @@ class TrainingConfig:
             name, check = each.name, each.metadata["check"]
             with naming(name):
                 object.__setattr__(self, name, check(name, getattr(self, name)))
+        if not self.held_out and (steered := [*filter(is_calibrated, self.schedules)]):
+            raise OptionError(
+                "held_out",
+                f"held_out must be above 0, such as 0.1, for the schedule {steered[0]}, but got 0.",
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

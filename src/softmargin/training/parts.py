@@ -15,7 +15,7 @@ from softmargin.center import CenterLoss
 from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
 from softmargin.schedules import Schedule, Schedules
-from softmargin.training.config import OptionError, TrainingConfig, naming
+from softmargin.training.config import OptionError, TrainingConfig, is_calibrated, naming
 
 ANNEALING: Mapping[str, tuple[str, Callable[[nn.Module], Schedule]]] = {
     "l_softmax": ("anneal", schedules.l_softmax_annealing),
@@ -150,8 +150,9 @@ def make_schedules(specs: Sequence[str], loss: nn.Module, head: nn.Module, total
         >>> float(head.anneal)
         1000.0
     """
+    planned = [spec for spec in specs if not is_calibrated(spec)]  # that one goes by feedback
     with naming("schedules"):
-        return Schedules([_schedule(spec, loss, head, total) for spec in specs])
+        return Schedules([_schedule(spec, loss, head, total) for spec in planned])
 
 
 def _schedule(spec: str, loss: nn.Module, head: nn.Module, total: int) -> Schedule:
@@ -160,6 +161,8 @@ def _schedule(spec: str, loss: nn.Module, head: nn.Module, total: int) -> Schedu
     owner, _, attribute = name.rpartition(".")
     if owner not in ("", "loss", "head") or not attribute or not rest:
         raise ValueError(f"schedule must look like beta=linear:0.1:1:30%, but got {spec!r}.")
+    if kind == "calibrated":
+        raise ValueError(f"schedule must be beta=calibrated, of the loss, but got {spec!r}.")
     check_choice("the kind of a schedule", kind, [*KINDS, *ANNEALING])
     on_head = not hasattr(loss, attribute) and hasattr(head, attribute)
     module = head if owner == "head" or (not owner and on_head) else loss

@@ -250,7 +250,11 @@ def _check_folder(
     if not path.exists():
         folder.save_environment()
         write_json(path, content)
-    elif read_json(path, ANEW) != content:
+        return
+    begun = read_json(path, ANEW)
+    # options that were not there yet have their defaults
+    begun["configs"] = [TrainingConfig.from_dict(e).as_dict() for e in begun.get("configs", ())]
+    if begun != content:
         raise ValueError(
             "out must be a new folder, or one in which the same models were begun in as many "
             f"parts, but got {str(folder.path)!r}."

@@ -1,0 +1,47 @@
+"""The data of a run: loaded, cut, spoiled and divided as its configuration says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from softmargin import data
+from softmargin.training.config import OptionError, TrainingConfig, naming
+from softmargin.training.held_out import hold_out
+
+
+def prepared_data(
+    config: TrainingConfig, dataset: data.Dataset | None
+) -> tuple[data.Dataset, data.Split | None]:
+    """Return the data with what the configuration takes away or spoils, and what it holds out."""
+    if dataset is None:
+        with naming("data", "name"):
+            dataset = data.load(config.data, seed=config.seed)
+    if config.fraction is not None:
+        dataset = dataset.subset(config.fraction, config.seed)
+    if config.pollute:
+        y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
+        dataset = replace(dataset, train=dataset.train.with_labels(y))
+    if not config.held_out:
+        return dataset, None
+    rows, held = hold_out(dataset.train.y, config.held_out, config.seed)
+    kept = dataset.train.select(held)
+    return replace(dataset, train=dataset.train.select(rows)), kept
+
+
+def check_data(
+    config: TrainingConfig, dataset: data.Dataset, shape: torch.Size, world: int
+) -> None:
+    """Refuse what does not go with the data."""
+    if config.augment and len(shape) != 3:
+        raise OptionError(
+            "augment", f"augment must be left out for {dataset.name}, which holds no pictures."
+        )
+    if not world <= config.batch <= len(dataset.train):
+        least = f"at least the {world} processes and " if config.batch < world else ""
+        raise OptionError(
+            "batch",
+            f"batch must be {least}at most the {len(dataset.train)} training samples, "
+            f"but got {config.batch}.",
+        )
