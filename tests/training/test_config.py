@@ -15,7 +15,7 @@ from softmargin.training import TrainingConfig
 from softmargin.training.config import OptionError
 
 FIELDS = [field.name for field in dataclasses.fields(TrainingConfig)]
-TEXT = ["data", "model", "head", "loss", "lr_schedule"]
+TEXT = ["data", "model", "head", "loss", "lr_schedule", "target"]
 OPTIONS = ["model_options", "head_options", "loss_options"]
 COUNTS = ["epochs", "batch", "seed"]
 FLAGS = ["augment", "record"]

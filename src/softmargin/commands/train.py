@@ -37,7 +37,7 @@ all of them."""
 EVALUATE = """\
 Score a finished run again from its stored logits. The numbers are those that training gave."""
 GROUPS = {
-    "data": ("data", "fraction", "held_out", "pollute", "augment"),
+    "data": ("data", "target", "fraction", "held_out", "pollute", "augment"),
     "model": ("model", "head", "scale", "margin"),
     "loss": ("loss", "beta", "tau", "lam", "gamma", "label_smoothing", "center", "schedule"),
     "optimisation": (
@@ -123,14 +123,18 @@ def configuration(options: argparse.Namespace) -> TrainingConfig:
 def check_names(config: TrainingConfig) -> None:
     """Refuse names that do not exist before PyTorch is imported, which takes a while."""
     from softmargin import catalogue, models
-    from softmargin.data.registry import entry_of
+    from softmargin.data.registry import entry_of, own_kind
     from softmargin.training.config import naming
     from softmargin.training.rates import learning_rate
 
     with naming("data"):
-        entry_of(config.data, "data")
-    with naming("model"):
-        models.find(config.model, "model")
+        if not (kind := own_kind(config.data)):
+            entry_of(config.data, "data")
+        elif not (Path(config.data).is_dir() if kind == "folder" else Path(config.data).is_file()):
+            raise ValueError(f"data must be a {kind} that exists, but got {config.data!r}.")
+    if ":" not in config.model:
+        with naming("model"):
+            models.find(config.model, "model")
     for option, find in (("head", catalogue.find_head), ("loss", catalogue.find_loss)):
         name = getattr(config, option)
         if ":" not in name:  # not a class of the user's own, which only an import shows

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, TypeVar
 
 from softmargin._docs import document_arguments
 from softmargin._plain_checks import check_choice, check_count, check_number
+from softmargin.data.registry import own_kind
 
 Config = TypeVar("Config", bound=type)
 LARGEST_SEED = 2**62
@@ -95,10 +97,10 @@ def _text(name: str, value: Any) -> str:
 
 
 def _part(name: str, value: Any) -> str:
-    """Return the name of a head or loss; a class is named by where it can be imported from."""
-    if not isinstance(value, type):
+    """Return the name of a part; a class or function is named by where it can be imported from."""
+    if not isinstance(value, type | FunctionType):
         return _text(name, value)
-    if "<locals>" in value.__qualname__:
+    if "<" in value.__qualname__:  # of locals and lambdas
         raise ValueError(
             f"{name} must be a class at the top of its module, but got {value.__qualname__}."
         )
@@ -215,8 +217,18 @@ class TrainingConfig:
     threads. A head or loss may be given as a class and is kept as text.
     """
 
-    data: str = _option("digits", _text, "data set, such as mnist, cifar10, digits, uci/iris")
-    model: str = _option("fcnn", _text, "network, such as fcnn, small_resnet, resnet18")
+    data: str = _option(
+        "digits",
+        _text,
+        "data set, such as mnist, cifar10, digits, uci/iris; or your own: a table (.csv, .tsv, "
+        ".parquet; see target), or a folder with a folder of pictures per class",
+    )
+    model: Any = _option(  # noqa: RUF009
+        "fcnn",
+        _part,
+        "network, such as fcnn, small_resnet, resnet18; or your own, a function from the shape of "
+        "a sample to any nn.Module that gives features, as package.module:function",
+    )
     head: Any = _option(  # noqa: RUF009
         "linear",
         _part,
@@ -257,6 +269,7 @@ class TrainingConfig:
         "crop with 4 pixels of padding, or pictures in a folder at random, scaled; and mirror "
         "where the data set says that a mirrored picture is still of its class",
     )
+    target: str = _option("", _text, "column that holds the classes, for a table of your own")
     fraction: float | None = _option(None, _part_of_all, "share of the training set to keep")
     held_out: float = _option(
         0.0,
@@ -283,6 +296,19 @@ class TrainingConfig:
             name, check = each.name, each.metadata["check"]
             with naming(name):
                 object.__setattr__(self, name, check(name, getattr(self, name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse options that do not go together."""
+        is_table = own_kind(self.data) == "table"
+        if is_table != bool(self.target):
+            told = (
+                f"be the column of {self.data!r} that holds the classes"
+                if is_table
+                else f"be left out for {self.data!r}, which is no table of your own"
+            )
+            got = f", but got {self.target!r}." if self.target else ", but got none."
+            raise OptionError("target", f"target must {told}{got}")
         if not self.held_out and (steered := [*filter(is_calibrated, self.schedules)]):
             raise OptionError(
                 "held_out",

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from softmargin import data
+from softmargin.data.own import load_own_pictures, load_own_table
+from softmargin.data.registry import own_kind
 from softmargin.training.config import OptionError, TrainingConfig, naming
 from softmargin.training.held_out import hold_out
+
+
+def load_data(config: TrainingConfig) -> data.Dataset:
+    """Return the data set of that name, or the user's own table or pictures."""
+    kind, path = own_kind(config.data), Path(config.data)
+    if kind == "table":
+        with naming("data"):
+            try:
+                return load_own_table(path, config.target, seed=config.seed)
+            except ValueError as error:
+                if str(error).startswith("target "):
+                    raise OptionError("target", str(error)) from None
+                raise
+    if kind == "folder":
+        with naming("data"):
+            return load_own_pictures(path, seed=config.seed)
+    with naming("data", "name"):
+        return data.load(config.data, seed=config.seed)
 
 
 def prepared_data(
@@ -16,8 +37,7 @@ def prepared_data(
 ) -> tuple[data.Dataset, data.Split | None]:
     """Return the data with what the configuration takes away or spoils, and what it holds out."""
     if dataset is None:
-        with naming("data", "name"):
-            dataset = data.load(config.data, seed=config.seed)
+        dataset = load_data(config)
     if config.fraction is not None:
         dataset = dataset.subset(config.fraction, config.seed)
     if config.pollute:

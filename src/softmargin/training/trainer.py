@@ -27,7 +27,7 @@ from softmargin.training.config import DivergedError, TrainingConfig, naming
 from softmargin.training.folder import HELD_OUT, PREDICTIONS, RunFolder
 from softmargin.training.held_out import is_due, make_controller
 from softmargin.training.objective import Objective
-from softmargin.training.parts import make_parts, make_schedules
+from softmargin.training.parts import make_network, make_parts, make_schedules
 from softmargin.training.prepared import check_data, prepared_data
 from softmargin.training.processes import find_device, processes
 from softmargin.training.rates import learning_rate
@@ -122,8 +122,7 @@ class Trainer:
         self.held_out = None if kept is None else Batches(kept, normalize, batch, **where)
         held = 0 if kept is None else len(kept)
         torch.manual_seed(seed)
-        with naming("model", "name"):
-            network = models.build(config.model, shape, **config.model_options)
+        network = make_network(config.model, shape, config.model_options)
         head, loss, center = make_parts(config, network.out_features, dataset.num_classes)
         self.model = models.Classifier(network, head).to(self.device, dtype)
         if network.channels_last:
