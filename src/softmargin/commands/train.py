@@ -62,6 +62,8 @@ LOSS_OPTIONS = {
     "label_smoothing": "share of the label spread over all classes",
 }
 READERS: dict[str, Callable[[str], Any]] = {"int": count, "float": float, "float | None": float}
+METAVARS = {"data": "NAME|PATH", "target": "COLUMN", "lr_schedule": "SPEC", "precision": "BITS"}
+FULLY_CONNECTED = ("fcnn", "fcnn_2d", "mlp")  # one thread is fastest for these
 EVERY = 0.2  # seconds between looks at the loss, which may have to come from a device
 LARGEST_CONFIG = 1 << 16  # bytes
 DEEPEST_CONFIG = 10  # lists and mappings within each other
@@ -83,6 +85,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--overwrite", action="store_true", help="start again: remove the run that is in --out"
     )
+    group.add_argument(
+        "--threads",
+        type=count,
+        metavar="N",
+        help="threads to compute with (default: 1 for fcnn and mlp, which is fastest for them, "
+        "otherwise as many as PyTorch takes; $OMP_NUM_THREADS counts before both)",
+    )
+    group.add_argument("--quiet", action="store_true", help="print nothing but mistakes")
     group.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard")
 
 
@@ -94,13 +104,18 @@ def _flag(name: str) -> dict[str, Any]:
         return {"type": float, "metavar": "X", "help": {**HEAD_OPTIONS, **LOSS_OPTIONS}[name]}
     option = TrainingConfig.__dataclass_fields__["schedules" if name == "schedule" else name]
     text = option.metadata["text"].replace("%", "%%")
+    if not isinstance(option.default, bool) and option.default not in (None, "", (), 0.0):
+        text += f" (default: {option.default})"
     if name == "schedule":
         return {"action": "append", "metavar": "SPEC", "help": f"{text}; may be repeated"}
     if name == "seed":
-        return {"type": seed, "metavar": "N", "help": text}
+        return {"type": seed, "metavar": "N", "help": f"{text} (default: 0)"}
     if option.type == "bool":
         return {"action": "store_true", "default": None, "help": text}
-    return {"type": READERS.get(str(option.type), str), "metavar": "X", "help": text}
+    metavar = METAVARS.get(name) or {"int": "N", "Any": "NAME", "str": "NAME"}.get(
+        str(option.type), "X"
+    )
+    return {"type": READERS.get(str(option.type), str), "metavar": metavar, "help": text}
 
 
 def configuration(options: argparse.Namespace) -> TrainingConfig:
@@ -180,6 +195,7 @@ def run(options: argparse.Namespace) -> None:
     """Train, show progress, print the table of results."""
     check_out(options.out)
     require_lab()
+    rank = int(os.environ.get("RANK", "0"))
     with mistakes(options):
         config = configuration(options)
         check_names(config)
@@ -187,7 +203,8 @@ def run(options: argparse.Namespace) -> None:
         from softmargin.training import RunFolder, train  # and PyTorch with them
 
         finished = not options.overwrite and RunFolder(options.out).result() is not None
-        with shown_progress(config.epochs) as tell:
+        hidden = options.quiet or rank > 0
+        with threads(options.threads, config), shown_progress(config.epochs, hidden) as tell:
             result = train(
                 config,
                 options.out,
@@ -197,12 +214,42 @@ def run(options: argparse.Namespace) -> None:
                 tensorboard=options.tensorboard,
                 overwrite=options.overwrite,
             )
-    if int(os.environ.get("RANK", "0")) > 0:
-        return  # of several processes, the first one speaks
+        if rank > 0:
+            return  # of several processes, the first one speaks
+        page = write_report(options.out)
+    if options.quiet:
+        return
     if finished:
         print(f"{options.out} was finished before; nothing was run.")
     print_result(result)
-    print(f"\nRun: {options.out}")
+    print(f"\nRun: {options.out}\nReport: {page}")
+
+
+def write_report(out: Path) -> Path:
+    """Write the page of a finished run, if it is not there yet; return where it is."""
+    page = out / "index.html"
+    if not page.exists():
+        from softmargin._files import write_file
+        from softmargin.report.run import read_run, run_page
+
+        write_file(page, run_page(read_run(out)))
+    return page
+
+
+@contextlib.contextmanager
+def threads(given: int | None, config: TrainingConfig) -> Iterator[None]:
+    """Compute with so many threads; without a number, with what is fastest."""
+    import torch
+
+    before = torch.get_num_threads()
+    if given is None and "OMP_NUM_THREADS" not in os.environ and config.model in FULLY_CONNECTED:
+        given = 1
+    try:
+        if given is not None:
+            torch.set_num_threads(given)
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -283,9 +330,9 @@ def _as_typed(option: str, sentence: str, options: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
-def shown_progress(epochs: int) -> Iterator[Callable[[int, int, Any], None]]:
+def shown_progress(epochs: int, hidden: bool) -> Iterator[Callable[[int, int, Any], None]]:
     """Show epoch, step and loss while training runs."""
-    with progress(hidden=int(os.environ.get("RANK", "0")) > 0) as show:
+    with progress(hidden=hidden) as show:
         looked = -EVERY
 
         def tell(epoch: int, step: int, loss: Any) -> None:

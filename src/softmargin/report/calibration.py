@@ -51,7 +51,7 @@ def verdict(result: CalibrationResult) -> str:
     if gap < 0:  # "under-confident by" has the opposite sign
         low, high = -high, -low
     sentence = (
-        f"{direction}-confident by {_shown(abs(gap), low, high, True)}: mean confidence "
+        f"{direction}-confident by {shown(abs(gap), low, high, True)}: mean confidence "
         f"{_percent(result.mean_confidence)}, accuracy {_percent(result.accuracy)}."
     )
     if low <= 0 <= high:
@@ -65,16 +65,16 @@ def rows(audit: Audit) -> list[list[str]]:
     table = []
     for estimates in zip(*columns, strict=True):
         percent = estimates[0].name in IN_PERCENT
-        cells = [_shown(e.value, e.low, e.high, percent) for e in estimates]
+        cells = [shown(e.value, e.low, e.high, percent) for e in estimates]
         table.append([estimates[0].label, *cells])
     return table
 
 
 def _percent(value: float) -> str:
-    return _shown(value, None, None, True)
+    return shown(value, None, None, True)
 
 
-def _shown(value: float, low: float | None, high: float | None, percent: bool) -> str:
+def shown(value: float, low: float | None, high: float | None, percent: bool) -> str:
     """Return a number with its interval, in percent if it is a share."""
 
     def plain(number: float) -> str:

@@ -253,9 +253,9 @@ class TrainingConfig:
         "settings that move, such as beta=linear:0.1:1:30%, anneal=l_softmax or, by what held-out "
         "rows say, beta=calibrated",
     )
-    epochs: int = _option(10, _several, "passes over the training set")
-    batch: int = _option(100, _several, "samples per step, over all processes")
-    lr: float = _option(0.01, _number, "learning rate at its base")
+    epochs: int = _option(60, _several, "passes over the training set")
+    batch: int = _option(50, _several, "samples per step, over all processes")
+    lr: float = _option(0.05, _number, "learning rate at its base")
     lr_schedule: str = _option(
         "constant", _text, "how lr moves: constant, step:50%,75%, log_linear:1e-4 or one_cycle"
     )
@@ -281,7 +281,7 @@ class TrainingConfig:
     seed: int = _option(
         0,
         _seed,
-        "seed of weights, order, augmentation, fraction, held-out rows and pollution (default: 0)",
+        "seed of weights, order, augmentation, fraction, held-out rows and pollution",
     )
     precision: str = _option(
         "32",
