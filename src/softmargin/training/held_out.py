@@ -15,6 +15,9 @@ from softmargin.training.config import OptionError, TrainingConfig, is_calibrate
 
 HELD_OUT = 3  # what is drawn: beside the order, changes and crops of :mod:`.batches`
 UPDATES = 5  # per epoch
+# At first every network is under-confident. Unless β stays at 1 or above by then, it falls so low
+# on small data that training does not recover.
+DEFAULTS = {"gain": 3.0, "lowest": 1.0, "highest": 1e4}
 
 
 def hold_out(y: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -60,7 +63,7 @@ def make_controller(
             "schedules", "schedule must move beta once, but got it twice beside beta=calibrated."
         )
     (spec,) = specs
-    numbers: Any = dict(zip(("gain", "lowest", "highest"), _numbers(spec), strict=False))
+    numbers: Any = {**DEFAULTS, **dict(zip(DEFAULTS, _numbers(spec), strict=False))}
     try:
         with naming("schedules"):
             controller = CalibratedBeta(loss, **numbers)
