@@ -61,7 +61,7 @@ def test_demo_prints_a_table_and_says_where_the_report_is(demo):
     assert done.returncode == 0, done.stderr
     for word in ("accuracy", "ECE", "NLL", "confidence", "±", "0.1", "0.01→1", "warm-up"):
         assert word in done.stdout
-    for word in ("200 images to train", "1597 to test", "64-128-10", "SGD", "60 epochs", "seeds 0"):
+    for word in ("300 images to train", "1497 to test", "64-128-10", "SGD", "60 epochs", "seeds 0"):
         assert word in " ".join(done.stdout.split())
     assert done.stdout.splitlines()[-1] == f"Report: {os.path.join(folder.name, 'index.html')}"
     assert "Traceback" not in done.stderr
@@ -73,7 +73,7 @@ def test_demo_writes_a_page_and_the_numbers(demo):
     assert sorted(os.listdir(folder)) == ["index.html", "results.json"]
     content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     labels = [each["label"] for each in content["configurations"]]
-    assert labels == ["1", "0.1", "0.01→1"]
+    assert labels == ["1", "0.1", "0.01→1", "1 + T", "calibrated"]
     page = (folder / "index.html").read_text(encoding="utf-8")
     assert content["command"] in page
     assert str(folder.parent) not in page

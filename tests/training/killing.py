@@ -139,6 +139,8 @@ FULL = replace(
     record=True,
 )
 
+STEERED = replace(SMALL, batch=12, held_out=0.75, schedules=("beta=calibrated",))
+
 
 def trained(config: TrainingConfig, checkpoint_steps: int | None) -> Work:
     """Return a run of three steps per epoch."""
@@ -169,6 +171,7 @@ SCENARIOS: dict[str, Work] = {
     "one epoch, every step": trained(replace(SMALL, epochs=1), 1),
     "one epoch, its last step": trained(replace(SMALL, epochs=1, record=True), 3),
     "epochs alone": trained(FULL, None),
+    "steered, every step": trained(STEERED, 1),
     "together": trained_together,
 }
 MANY = {"many epochs": trained(replace(SMALL, epochs=12), 2)}

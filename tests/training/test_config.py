@@ -15,11 +15,11 @@ from softmargin.training import TrainingConfig
 from softmargin.training.config import OptionError
 
 FIELDS = [field.name for field in dataclasses.fields(TrainingConfig)]
-TEXT = ["data", "model", "head", "loss", "lr_schedule"]
+TEXT = ["data", "model", "head", "loss", "lr_schedule", "target"]
 OPTIONS = ["model_options", "head_options", "loss_options"]
 COUNTS = ["epochs", "batch", "seed"]
 FLAGS = ["augment", "record"]
-NUMBERS = ["center", "lr", "momentum", "weight_decay", "clip", "fraction", "pollute"]
+NUMBERS = ["center", "lr", "momentum", "weight_decay", "clip", "fraction", "pollute", "held_out"]
 OPTIONAL = ["clip", "fraction"]
 WRONG = {
     **dict.fromkeys(TEXT, (None, 1, 1.5, True, ["digits"], {"a": 1}, b"digits")),

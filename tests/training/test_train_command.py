@@ -162,3 +162,67 @@ def test_two_processes_that_start_in_one_folder(tmp_path):
             assert err.count("\n") == 1
         else:
             assert "accuracy" in out
+
+
+def test_a_run_that_diverges_says_what_to_do(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main([*SMALL, "--out", str(out), "--lr", "1e12"]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(
+        r"softmargin train: training diverged at step \d+: lower --lr, or set --clip, and start "
+        r"again with --overwrite or in another folder\.\n",
+        error,
+    )
+    assert main([*SMALL, "--out", str(out), "--overwrite"]) == 0
+    assert RunFolder(out).result() is not None
+
+
+def test_overwrite_removes_the_run_and_nothing_else(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main([*SMALL, "--out", str(out), "--record"]) == 0
+    (out / "notes.txt").write_text("keep")
+    assert main([*SMALL, "--out", str(out), "--beta", "3", "--overwrite"]) == 0
+    assert (out / "notes.txt").read_text() == "keep"
+    assert not (out / "confidence").exists()
+    assert RunFolder(out).config().loss_options == {"beta": 3.0}
+    capsys.readouterr()
+    before = (out / "result.json").read_bytes()
+    assert main([*SMALL, "--out", str(out), "--overwrite", "--batch", "9999"]) == 2
+    assert (out / "result.json").read_bytes() == before, "a mistake removes nothing"
+
+
+def test_a_run_ends_with_a_page_of_its_own(tmp_path, capsys):
+    """Curves, reliability, what to do next; self-contained, and written once."""
+    out = tmp_path / "run"
+    options = ["--held-out", "0.75", "--schedule", "beta=calibrated", "--batch", "12"]
+    assert main([*SMALL, "--out", str(out), *options]) == 0
+    assert capsys.readouterr().out.endswith(f"Run: {out}\nReport: {out / 'index.html'}\n")
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 3 + 2
+    assert "confident" in page
+    assert "A temperature fitted on the held-out rows" in page
+    assert f"softmargin calibrate {out / 'predictions.npz'}" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_quiet_and_threads(tmp_path, capsys):
+    before = torch.get_num_threads()
+    assert main([*SMALL, "--out", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+    assert torch.get_num_threads() == before
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["threads"] == 2
+
+
+def test_help_shows_defaults(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for part in ("(default: 60)", "(default: 0.05)", "--data NAME|PATH", "--target COLUMN"):
+        assert part in text
+
+
+def test_a_mistyped_command_is_guessed(capsys):
+    with pytest.raises(SystemExit):
+        main(["trian"])
+    assert "did you mean train?" in capsys.readouterr().err

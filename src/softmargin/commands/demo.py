@@ -21,9 +21,10 @@ from softmargin.commands.common import (
 )
 
 DESCRIPTION = """\
-Train one small network on real handwritten digits with several β (and a warm-up of β),
-over several seeds, and show what β does to accuracy and calibration. Prints a table and
-writes a page with figures (index.html) and all numbers (results.json)."""
+Train one small network on real handwritten digits with several β, with a warm-up of β,
+with a temperature fitted after β = 1 and with a β that calibrates itself, over several
+seeds, and show what that does to accuracy and calibration. Prints a table and writes a
+page with figures (index.html) and all numbers (results.json)."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:

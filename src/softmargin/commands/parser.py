@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from softmargin import __version__
-from softmargin._text import one_line, printable
+from softmargin._text import nearest, one_line, printable
 from softmargin.commands import COMMANDS
 from softmargin.commands.common import file, number, quoted
 
@@ -31,7 +31,7 @@ example:
   softmargin fit t.csv --target kind     choose β for your own table
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
   softmargin compare mine.npz theirs.npz which of two models is better
-  softmargin train --out run --beta 5    train a model
+  softmargin train --out run --beta 5 --fraction 0.1    train a model on a few digits
   softmargin losses ArcFaceHead          what a loss or head computes
   softmargin reproduce run gd-fig2       a figure of a paper, beside the paper's
 
@@ -50,6 +50,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*arguments, **{**options, "allow_abbrev": False})
         self.register("type", float, number)
         self.register("type", Path, file)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is not among the choices, and name the one that was probably meant."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            if close := nearest(str(value), list(action.choices or ())):
+                error.message = f"{error.message}; did you mean {close[0]}?"
+            raise
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and end."""

@@ -37,7 +37,7 @@ all of them."""
 EVALUATE = """\
 Score a finished run again from its stored logits. The numbers are those that training gave."""
 GROUPS = {
-    "data": ("data", "fraction", "pollute", "augment"),
+    "data": ("data", "target", "fraction", "held_out", "pollute", "augment"),
     "model": ("model", "head", "scale", "margin"),
     "loss": ("loss", "beta", "tau", "lam", "gamma", "label_smoothing", "center", "schedule"),
     "optimisation": (
@@ -62,6 +62,8 @@ LOSS_OPTIONS = {
     "label_smoothing": "share of the label spread over all classes",
 }
 READERS: dict[str, Callable[[str], Any]] = {"int": count, "float": float, "float | None": float}
+METAVARS = {"data": "NAME|PATH", "target": "COLUMN", "lr_schedule": "SPEC", "precision": "BITS"}
+FULLY_CONNECTED = ("fcnn", "fcnn_2d", "mlp")  # one thread is fastest for these
 EVERY = 0.2  # seconds between looks at the loss, which may have to come from a device
 LARGEST_CONFIG = 1 << 16  # bytes
 DEEPEST_CONFIG = 10  # lists and mappings within each other
@@ -80,6 +82,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--checkpoint-steps", type=count, metavar="N", help="checkpoints within epochs, too"
     )
+    group.add_argument(
+        "--overwrite", action="store_true", help="start again: remove the run that is in --out"
+    )
+    group.add_argument(
+        "--threads",
+        type=count,
+        metavar="N",
+        help="threads to compute with (default: 1 for fcnn and mlp, which is fastest for them, "
+        "otherwise as many as PyTorch takes; $OMP_NUM_THREADS counts before both)",
+    )
+    group.add_argument("--quiet", action="store_true", help="print nothing but mistakes")
     group.add_argument("--tensorboard", action="store_true", help="write metrics for TensorBoard")
 
 
@@ -91,13 +104,18 @@ def _flag(name: str) -> dict[str, Any]:
         return {"type": float, "metavar": "X", "help": {**HEAD_OPTIONS, **LOSS_OPTIONS}[name]}
     option = TrainingConfig.__dataclass_fields__["schedules" if name == "schedule" else name]
     text = option.metadata["text"].replace("%", "%%")
+    if not isinstance(option.default, bool) and option.default not in (None, "", (), 0.0):
+        text += f" (default: {option.default})"
     if name == "schedule":
         return {"action": "append", "metavar": "SPEC", "help": f"{text}; may be repeated"}
     if name == "seed":
-        return {"type": seed, "metavar": "N", "help": text}
+        return {"type": seed, "metavar": "N", "help": f"{text} (default: 0)"}
     if option.type == "bool":
         return {"action": "store_true", "default": None, "help": text}
-    return {"type": READERS.get(str(option.type), str), "metavar": "X", "help": text}
+    metavar = METAVARS.get(name) or {"int": "N", "Any": "NAME", "str": "NAME"}.get(
+        str(option.type), "X"
+    )
+    return {"type": READERS.get(str(option.type), str), "metavar": metavar, "help": text}
 
 
 def configuration(options: argparse.Namespace) -> TrainingConfig:
@@ -120,14 +138,18 @@ def configuration(options: argparse.Namespace) -> TrainingConfig:
 def check_names(config: TrainingConfig) -> None:
     """Refuse names that do not exist before PyTorch is imported, which takes a while."""
     from softmargin import catalogue, models
-    from softmargin.data.registry import entry_of
+    from softmargin.data.registry import entry_of, own_kind
     from softmargin.training.config import naming
     from softmargin.training.rates import learning_rate
 
     with naming("data"):
-        entry_of(config.data, "data")
-    with naming("model"):
-        models.find(config.model, "model")
+        if not (kind := own_kind(config.data)):
+            entry_of(config.data, "data")
+        elif not (Path(config.data).is_dir() if kind == "folder" else Path(config.data).is_file()):
+            raise ValueError(f"data must be a {kind} that exists, but got {config.data!r}.")
+    if ":" not in config.model:
+        with naming("model"):
+            models.find(config.model, "model")
     for option, find in (("head", catalogue.find_head), ("loss", catalogue.find_loss)):
         name = getattr(config, option)
         if ":" not in name:  # not a class of the user's own, which only an import shows
@@ -173,14 +195,16 @@ def run(options: argparse.Namespace) -> None:
     """Train, show progress, print the table of results."""
     check_out(options.out)
     require_lab()
+    rank = int(os.environ.get("RANK", "0"))
     with mistakes(options):
         config = configuration(options)
         check_names(config)
 
         from softmargin.training import RunFolder, train  # and PyTorch with them
 
-        finished = RunFolder(options.out).result() is not None
-        with shown_progress(config.epochs) as tell:
+        finished = not options.overwrite and RunFolder(options.out).result() is not None
+        hidden = options.quiet or rank > 0
+        with threads(options.threads, config), shown_progress(config.epochs, hidden) as tell:
             result = train(
                 config,
                 options.out,
@@ -188,13 +212,44 @@ def run(options: argparse.Namespace) -> None:
                 checkpoint_steps=options.checkpoint_steps,
                 progress=tell,
                 tensorboard=options.tensorboard,
+                overwrite=options.overwrite,
             )
-    if int(os.environ.get("RANK", "0")) > 0:
-        return  # of several processes, the first one speaks
+        if rank > 0:
+            return  # of several processes, the first one speaks
+        page = write_report(options.out)
+    if options.quiet:
+        return
     if finished:
         print(f"{options.out} was finished before; nothing was run.")
     print_result(result)
-    print(f"\nRun: {options.out}")
+    print(f"\nRun: {options.out}\nReport: {page}")
+
+
+def write_report(out: Path) -> Path:
+    """Write the page of a finished run, if it is not there yet; return where it is."""
+    page = out / "index.html"
+    if not page.exists():
+        from softmargin._files import write_file
+        from softmargin.report.run import read_run, run_page
+
+        write_file(page, run_page(read_run(out)))
+    return page
+
+
+@contextlib.contextmanager
+def threads(given: int | None, config: TrainingConfig) -> Iterator[None]:
+    """Compute with so many threads; without a number, with what is fastest."""
+    import torch
+
+    before = torch.get_num_threads()
+    if given is None and "OMP_NUM_THREADS" not in os.environ and config.model in FULLY_CONNECTED:
+        given = 1
+    try:
+        if given is not None:
+            torch.set_num_threads(given)
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -237,10 +292,15 @@ def print_result(result: dict[str, Any], names: Sequence[str] = SHOWN) -> None:
 @contextlib.contextmanager
 def mistakes(options: argparse.Namespace) -> Iterator[None]:
     """Turn what the user can put right into one sentence."""
-    from softmargin.training.config import OptionError
+    from softmargin.training.config import DivergedError, OptionError
 
     try:
         yield
+    except DivergedError as error:
+        raise UsageError(
+            f"training diverged at step {error.step}: lower --lr, or set --clip, and start again "
+            "with --overwrite or in another folder."
+        ) from None
     except OptionError as error:
         raise UsageError(_as_typed(error.option, str(error), options)) from None
     except OSError as error:
@@ -270,9 +330,9 @@ def _as_typed(option: str, sentence: str, options: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
-def shown_progress(epochs: int) -> Iterator[Callable[[int, int, Any], None]]:
+def shown_progress(epochs: int, hidden: bool) -> Iterator[Callable[[int, int, Any], None]]:
     """Show epoch, step and loss while training runs."""
-    with progress(hidden=int(os.environ.get("RANK", "0")) > 0) as show:
+    with progress(hidden=hidden) as show:
         looked = -EVERY
 
         def tell(epoch: int, step: int, loss: Any) -> None:

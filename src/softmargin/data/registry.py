@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from softmargin._text import nearest, printable
@@ -15,6 +16,7 @@ from softmargin.data.entry import DatasetEntry, Layout
 from softmargin.data.recipes import Recipe
 
 _UCI = "uci"
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 def _entry(name: str, facts: dict[str, Any]) -> DatasetEntry:
@@ -78,6 +80,19 @@ def overview() -> str:
     """
     single = [entry.name for entry in ENTRIES.values() if not entry.group]
     return f"{', '.join(single)} and {', '.join(f'{group}/<table>' for group in groups())}"
+
+
+def own_kind(name: str) -> str:
+    """Return whether a name is that of a ``"table"`` or a ``"folder"`` of one's own, or neither.
+
+    >>> own_kind("flowers.csv"), own_kind("pictures/"), own_kind("uci/iris")
+    ('table', 'folder', '')
+    """
+    if name in ENTRIES:
+        return ""
+    if name.lower().endswith(TABLES):
+        return "table"
+    return "folder" if name.endswith("/") or Path(name).is_dir() else ""
 
 
 def entry_of(name: str, argument: str = "name") -> DatasetEntry:

@@ -10,7 +10,7 @@ import numpy as np
 
 from softmargin._files import write_file
 from softmargin.calibration import reliability_diagram
-from softmargin.charts.tones import GREEN, MUTED, beta_tone
+from softmargin.charts.tones import GREEN, MUTED, OTHERS, beta_tone
 from softmargin.demo import results
 from softmargin.demo.run import DemoSetting, Outcome
 from softmargin.report import figures
@@ -89,11 +89,12 @@ def write_report(setting: DemoSetting, outcomes: Sequence[Outcome], out: Path) -
 
 def findings(outcomes: Sequence[Outcome]) -> list[str]:
     """Return what the numbers say, without saying more than they do."""
-    fixed = [outcome for outcome in outcomes if outcome.configuration.warm_up_from is None]
+    fixed = [outcome for outcome in outcomes if outcome.configuration.fixed]
     fixed.sort(key=lambda outcome: -outcome.configuration.beta)
     sentences = [_best_calibrated(fixed)]
     if len(fixed) > 1:
         sentences.append(_direction(fixed))
+        sentences += _held_out(fixed, outcomes)
         accuracies = [100 * np.mean(outcome.values("accuracy")) for outcome in outcomes]
         sentences.append(
             "Mean test accuracy lies between "
@@ -137,19 +138,43 @@ def _direction(fixed: Sequence[Outcome]) -> str:
     )
 
 
+def _held_out(fixed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> list[str]:
+    """Return how the two that hold images out compare with the fixed β, if they were run."""
+    both = [outcome for outcome in outcomes if outcome.configuration.held_out]
+    if len(both) != 2:
+        return []
+    best = min(fixed, key=lambda outcome: np.mean(outcome.values("nll")))
+
+    def numbers(outcome: Outcome) -> str:
+        error, right = (100 * np.mean(outcome.values(name)) for name in ("ece", "accuracy"))
+        loss = np.mean(outcome.values("nll"))
+        return f"ECE {error:.1f} %, NLL {loss:.3f}, accuracy {right:.1f} %"
+
+    return [
+        f"With {100 * both[0].configuration.held_out:.0f} % of the images held out to calibrate "
+        f"by, a temperature after β = 1 gives "
+        f"{numbers(both[0])}, and the β that calibrates itself {numbers(both[1])}; the fixed β "
+        f"with the lowest NLL, {best.configuration.label}, trains on all of them and gives "
+        f"{numbers(best)}. But which β that is, only held-out images tell."
+    ]
+
+
 def _table(setting: DemoSetting, outcomes: Sequence[Outcome]) -> Table:
     spread = f"over {setting.num_seeds} seeds" if setting.num_seeds > 1 else "of one seed (no sd)"
     caption = (
         f"Test set, mean ± standard deviation {spread}. ECE: expected calibration error of each "
         "seed's own predictions, 10 right-closed bins. NLL: negative log-likelihood in nats, plain "
-        "cross-entropy on the test images. " + results.describe_warm_up(setting)
+        "cross-entropy on the test images. "
+        + results.describe_warm_up(setting)
+        + " "
+        + results.describe_held_out(setting)
     )
     columns = ["β", *(column.heading for column in results.COLUMNS)]
     rows = results.table_rows(outcomes)
     for row, outcome in zip(rows, outcomes, strict=True):
         if outcome.configuration.warm_up_from is not None:
             row[0] += " (warm-up)"
-        elif outcome.configuration.beta == 1:
+        elif outcome.configuration.fixed and outcome.configuration.beta == 1:
             row[0] += " (cross-entropy)"
     return Table(caption, columns, rows)
 
@@ -178,9 +203,13 @@ def looks_of(outcomes: Sequence[Outcome]) -> list[Style]:
     """Return how each configuration looks, the same in all figures."""
     looks = []
     for place, outcome in enumerate(outcomes):
-        label = f"β = {outcome.configuration.label}"
-        if outcome.configuration.warm_up_from is not None:
+        configuration = outcome.configuration
+        label = "β calibrated" if configuration.steered else f"β = {configuration.label}"
+        if configuration.warm_up_from is not None:
             looks.append(Style(label, GREEN, ">", "--"))
+        elif configuration.held_out:
+            tone = OTHERS[0] if configuration.steered else OTHERS[1]
+            looks.append(Style(label, tone, "P" if configuration.steered else "X", ":"))
         else:
             tone = beta_tone(outcome.configuration.beta)
             looks.append(Style(label, tone, MARKERS[place % len(MARKERS)]))
@@ -224,7 +253,7 @@ def gradient_figure(drawn: Drawn) -> FigureGroup:
     p = np.linspace(0, 1, 201)
     count, deviation = 0, 0.0
     for outcome, look in drawn:
-        if outcome.configuration.warm_up_from is not None:
+        if not outcome.configuration.fixed:
             continue
         theory = gradient_magnitude(p, outcome.configuration.beta)
         figures.draw_gradients(axes, look, (p, theory), results.shown_gradients(outcome))
@@ -241,8 +270,7 @@ def gradient_figure(drawn: Drawn) -> FigureGroup:
     caption = (
         "Lines: theory, (1 − p) / (1 + (β − 1) p). Points: gradients measured by autograd on the "
         f"training images in some epochs of this run, thinned evenly over p. Of all {count:,} "
-        f"measured, the farthest is {deviation:.0e} from its line. The warm-up is left out: its "
-        "β moves."
+        f"measured, the farthest is {deviation:.0e} from its line. Only fixed β are drawn."
     )
     return FigureGroup([svg], caption)
 
@@ -282,19 +310,18 @@ def reliability_figure(drawn: Drawn) -> FigureGroup:
         axes = figure.add_subplot(grid[0])
         bins = outcome.pooled_bins()
         reliability_diagram(axes, bins, figure.add_subplot(grid[1]), color=look.tone.light)
-        pooled = f"pooled ECE {100 * bins.expected_calibration_error():.1f} %"
+        error = f"ECE {100 * np.mean(outcome.values('ece')):.1f} %"
         axes.set_title(look.label, loc="left")
-        axes.set_title(pooled, loc="right")
-        description = f"Reliability diagram for {look.label}: {pooled}."
+        axes.set_title(error, loc="right")
+        description = f"Reliability diagram for {look.label}: {error}."
         panels.append(_svg(figure, f"reliability-{place}", description, [(outcome, look)]))
     caption = (
         "Test predictions of all seeds pooled, in 10 bins. Bars: accuracy in the bin, with "
         "Wilson's 95 % interval, which counts every prediction as independent (the same image "
         "recurs in several seeds, so the true interval is somewhat wider). Hatched: the gap from "
         "accuracy to mean confidence. Dashed: perfect calibration. Below: how many predictions "
-        "each bin holds; empty bins are not drawn. The pooled ECE written in is that of the pooled "
-        "predictions, in which errors of single seeds cancel: it is at most the table's ECE, the "
-        "mean of the seeds' own."
+        "each bin holds; empty bins are not drawn. The ECE written in is the table's, the mean of "
+        "the seeds' own: in the pooled bins errors of single seeds partly cancel."
     )
     return FigureGroup(panels, caption, panel_width=290)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import softmargin
 from softmargin._table import print_paragraph, print_table
-from softmargin.demo.run import NUM_IMAGES, DemoSetting, Outcome
+from softmargin.demo.run import NUM_IMAGES, STEERED, DemoSetting, Outcome
 
 Floats = NDArray[np.floating[Any]]
 
@@ -72,9 +72,20 @@ def describe(setting: DemoSetting) -> str:
 def describe_warm_up(setting: DemoSetting) -> str:
     """Return what the warm-up's row means."""
     return (
-        f"{setting.configurations[-1].label} is a warm-up: β rises linearly over the first "
+        f"{setting.warm_up.label} is a warm-up: β rises linearly over the first "
         f"{100 * setting.warm_up_share:g} % of the iterations, then stays "
         "(eq. 24 of the gradient decay paper)."
+    )
+
+
+def describe_held_out(setting: DemoSetting) -> str:
+    """Return what the two rows mean that hold images out."""
+    kept = setting.train_images - setting.held_out_images
+    return (
+        f"The last two rows train on {kept} of these images and calibrate by the other "
+        f"{setting.held_out_images}: 1 + T divides the logits of β = 1 by the temperature that "
+        f"suits them best, calibrated moves β during training ({STEERED}). All rows have the "
+        "same images to learn from; these two spend some of them on calibration."
     )
 
 
@@ -144,7 +155,7 @@ def _as_dict(outcome: Outcome) -> dict[str, Any]:
 
 
 def _gradients_as_dict(outcome: Outcome) -> dict[str, Any] | None:
-    if outcome.configuration.warm_up_from is not None:
+    if not outcome.configuration.fixed:
         return None
     p, magnitude = shown_gradients(outcome)
     return {
@@ -175,3 +186,4 @@ def show_results(setting: DemoSetting, outcomes: Sequence[Outcome]) -> None:
         "over-confident, below 0 under-confident. NLL is in nats."
     )
     print_paragraph(describe_warm_up(setting))
+    print_paragraph(describe_held_out(setting))

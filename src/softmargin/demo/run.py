@@ -7,6 +7,7 @@ that β is the only difference.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,16 +16,23 @@ import torch
 from torch import Tensor
 
 from softmargin import data
-from softmargin.calibration import BinStatistics, CalibrationMetrics, accuracy
+from softmargin.calibration import (
+    BinStatistics,
+    CalibrationMetrics,
+    TemperatureScaling,
+    accuracy,
+)
 from softmargin.functional import gradient_decay_loss
 from softmargin.functional._checks import check_number
 from softmargin.theory import gradient_magnitude
 from softmargin.training import EnsembleResult, Fold, TrainingConfig, train_together
 from softmargin.training.config import LARGEST_SEED
+from softmargin.training.held_out import hold_out
 
 NUM_CLASSES, NUM_PIXELS, NUM_IMAGES = 10, 64, 1797
 SEEDS_TOGETHER = 20
 # gradients are measured before these epochs: densely at first, when confidence moves most
+STEERED = "beta=calibrated"
 MEASURED_EPOCHS = (1, 2, 3, 5, 8, 12, 20, 40)
 
 
@@ -35,7 +43,8 @@ class DemoSetting:
     betas: Sequence[float] = (20.0, 5.0, 1.0, 0.1, 0.01)
     first_seed: int = 0
     num_seeds: int = 5
-    train_images: int = 200
+    train_images: int = 300
+    held_out_images: int = 100
     hidden_units: int = 128
     epochs: int = 60
     batch_size: int = 20
@@ -65,34 +74,68 @@ class DemoSetting:
 
     @property
     def configurations(self) -> list[Configuration]:
-        """Return one configuration per β, and the warm-up."""
-        warm_up = Configuration(self.warm_up_to, self.warm_up_from, self.warm_up_share)
-        return [*map(Configuration, self.betas), warm_up]
+        """Return one configuration per β, and what stands beside them.
+
+        That is the warm-up, and the two that hold images out: β = 1 with a temperature, and the β
+        that calibrates itself.
+        """
+        share = self.held_out_images / self.train_images
+        return [
+            *map(Configuration, self.betas),
+            self.warm_up,
+            Configuration(1.0, held_out=share),
+            Configuration(1.0, held_out=share, steered=True),
+        ]
+
+    @property
+    def warm_up(self) -> Configuration:
+        """Return the configuration whose β rises."""
+        return Configuration(self.warm_up_to, self.warm_up_from, self.warm_up_share)
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A β, or a way from one β to another over a share of the iterations (GD eq. 24)."""
+    """A β, fixed or moving.
+
+    It may rise from another one over a share of the iterations (GD eq. 24). With a share of the
+    images held out, the network is calibrated by them: by a temperature after training or, where
+    it is steered, by β during training.
+    """
 
     beta: float
     warm_up_from: float | None = None
     warm_up_share: float = 0.0
+    held_out: float = 0.0
+    steered: bool = False
+
+    @property
+    def fixed(self) -> bool:
+        """Whether nothing but β is chosen, and β does not move."""
+        return self.warm_up_from is None and not self.held_out
 
     @property
     def label(self) -> str:
         """Return its name in tables and legends."""
+        if self.steered:
+            return "calibrated"
+        if self.held_out:
+            return f"{self.beta:g} + T"
         start = "" if self.warm_up_from is None else f"{self.warm_up_from:g}→"
         return f"{start}{self.beta:g}"
 
     def training(self, setting: DemoSetting, seed: int) -> TrainingConfig:
         """Return how its network is trained from a seed."""
-        warm_up = f"beta=linear:{self.warm_up_from}:{self.beta}:{100 * self.warm_up_share}%"
+        schedules: tuple[str, ...] = (STEERED,) if self.steered else ()
+        if self.warm_up_from is not None:
+            share = 100 * self.warm_up_share
+            schedules = (f"beta=linear:{self.warm_up_from}:{self.beta}:{share}%",)
         return TrainingConfig(
             data="digits",
             model="fcnn",
             model_options={"widths": [setting.hidden_units]},
             loss_options={"beta": self.beta},
-            schedules=() if self.warm_up_from is None else (warm_up,),
+            schedules=schedules,
+            held_out=self.held_out,
             epochs=setting.epochs,
             batch=setting.batch_size,
             lr=setting.learning_rate,
@@ -150,7 +193,7 @@ class Outcome:
         return no_predictions().merge(*(run.test for run in self.runs)).compute().bins
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return all seeds' measured p and gradient magnitudes; a warm-up has none."""
+        """Return all seeds' measured p and gradient magnitudes; only a fixed β has any."""
         p, magnitude = zip(*(pair for run in self.runs for pair in run.gradients), strict=True)
         return torch.cat(p), torch.cat(magnitude)
 
@@ -217,16 +260,34 @@ def _train(
         for number in networks.numbers:
             configuration, run = members[number]
             logits, y = networks.predictions(number)
+            rows, held = hold_out(y[:size], configuration.held_out, run.seed)
+            own = logits[rows], y[rows]
             measured = epoch + 1 in MEASURED_EPOCHS and epoch < setting.epochs
-            if measured and configuration.warm_up_from is None:
-                run.gradients.append(gradients_of(logits[:size], y[:size], configuration.beta))
+            if measured and configuration.fixed:
+                run.gradients.append(gradients_of(*own, configuration.beta))
             if epoch:
-                run.train_loss.append(gradient_decay_loss(logits[:size], y[:size]).item())
-                run.train_accuracy.append(accuracy(logits[:size], y[:size]))
+                run.train_loss.append(gradient_decay_loss(*own).item())
+                run.train_accuracy.append(accuracy(*own))
                 run.test_accuracy.append(accuracy(logits[size:], y[size:]))
             if epoch == setting.epochs:
-                run.test.update(logits[size:], y[size:])
+                scaled = logits
+                if configuration.held_out and not configuration.steered:
+                    scaled = TemperatureScaling().fit(logits[held], y[held])(logits)
+                run.test.update(scaled[size:], y[size:])
 
+    with warnings.catch_warnings():  # at first all networks are under-confident, whatever β
+        warnings.filterwarnings("ignore", "held-out predictions stay")
+        _train_all(setting, members, digits, progress, folds, look)
+
+
+def _train_all(
+    setting: DemoSetting,
+    members: Sequence[tuple[Configuration, Run]],
+    digits: data.Dataset,
+    progress: Callable[[int, int], None],
+    folds: dict[int, Fold],
+    look: Callable[[int, EnsembleResult], None],
+) -> None:
     train_together(
         [configuration.training(setting, run.seed) for configuration, run in members],
         folds=[folds[run.seed] for _, run in members],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from softmargin._lazy import lazy
 
 if TYPE_CHECKING:
-    from softmargin.training.config import TrainingConfig
+    from softmargin.training.config import DivergedError, TrainingConfig
     from softmargin.training.ensemble import EnsembleResult, Fold, train_together
     from softmargin.training.folder import RunFolder
     from softmargin.training.trainer import train
@@ -13,11 +13,19 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "config": "TrainingConfig",
+            "config": "DivergedError TrainingConfig",
             "ensemble": "EnsembleResult Fold train_together",
             "folder": "RunFolder",
             "trainer": "train",
         },
     )
 
-__all__ = ["EnsembleResult", "Fold", "RunFolder", "TrainingConfig", "train", "train_together"]
+__all__ = [
+    "DivergedError",
+    "EnsembleResult",
+    "Fold",
+    "RunFolder",
+    "TrainingConfig",
+    "train",
+    "train_together",
+]

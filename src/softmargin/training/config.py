@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, TypeVar
 
 from softmargin._docs import document_arguments
 from softmargin._plain_checks import check_choice, check_count, check_number
+from softmargin.data.registry import own_kind
 
 Config = TypeVar("Config", bound=type)
 LARGEST_SEED = 2**62
@@ -41,6 +43,19 @@ class OptionError(ValueError):
         return str(self.args[1])
 
 
+class DivergedError(ArithmeticError):
+    """Training has gone off to infinity; ``step`` is where it showed."""
+
+    def __init__(self, step: int) -> None:
+        """Keep the step."""
+        super().__init__(step)
+        self.step = step
+
+    def __str__(self) -> str:
+        """Say so, and what to do."""
+        return f"training diverged at step {self.step}: lower lr, or set clip."
+
+
 @contextmanager
 def naming(option: str, argument: str | None = None) -> Iterator[None]:
     """Turn a mistake in what is done with an option into an ``OptionError``.
@@ -60,6 +75,17 @@ def naming(option: str, argument: str | None = None) -> Iterator[None]:
         raise OptionError(option, text) from None
 
 
+def is_calibrated(spec: str) -> bool:
+    """Whether a schedule moves by what held-out rows say.
+
+    Example:
+        >>> is_calibrated("beta=calibrated:5"), is_calibrated("beta=linear:0.1:1:30%")
+        (True, False)
+    """
+    name, _, rest = spec.partition("=")
+    return name in ("beta", "loss.beta") and rest.partition(":")[0] == "calibrated"
+
+
 Check = Callable[[str, Any], Any]
 """(name, value) to the value in its own type; raises where it is of another or not allowed."""
 
@@ -71,10 +97,10 @@ def _text(name: str, value: Any) -> str:
 
 
 def _part(name: str, value: Any) -> str:
-    """Return the name of a head or loss; a class is named by where it can be imported from."""
-    if not isinstance(value, type):
+    """Return the name of a part; a class or function is named by where it can be imported from."""
+    if not isinstance(value, type | FunctionType):
         return _text(name, value)
-    if "<locals>" in value.__qualname__:
+    if "<" in value.__qualname__:  # of locals and lambdas
         raise ValueError(
             f"{name} must be a class at the top of its module, but got {value.__qualname__}."
         )
@@ -191,8 +217,18 @@ class TrainingConfig:
     threads. A head or loss may be given as a class and is kept as text.
     """
 
-    data: str = _option("digits", _text, "data set, such as mnist, cifar10, digits, uci/iris")
-    model: str = _option("fcnn", _text, "network, such as fcnn, small_resnet, resnet18")
+    data: str = _option(
+        "digits",
+        _text,
+        "data set, such as mnist, cifar10, digits, uci/iris; or your own: a table (.csv, .tsv, "
+        ".parquet; see target), or a folder with a folder of pictures per class",
+    )
+    model: Any = _option(  # noqa: RUF009
+        "fcnn",
+        _part,
+        "network, such as fcnn, small_resnet, resnet18; or your own, a function from the shape of "
+        "a sample to any nn.Module that gives features, as package.module:function",
+    )
     head: Any = _option(  # noqa: RUF009
         "linear",
         _part,
@@ -212,11 +248,14 @@ class TrainingConfig:
         0.0, _at_least_0, "weight of a center loss to add, with running centers; 0 adds none"
     )
     schedules: tuple[str, ...] = _option(
-        (), _texts, "settings that move, such as beta=linear:0.1:1:30% or anneal=l_softmax"
+        (),
+        _texts,
+        "settings that move, such as beta=linear:0.1:1:30%, anneal=l_softmax or, by what held-out "
+        "rows say, beta=calibrated",
     )
-    epochs: int = _option(10, _several, "passes over the training set")
-    batch: int = _option(100, _several, "samples per step, over all processes")
-    lr: float = _option(0.01, _number, "learning rate at its base")
+    epochs: int = _option(60, _several, "passes over the training set")
+    batch: int = _option(50, _several, "samples per step, over all processes")
+    lr: float = _option(0.05, _number, "learning rate at its base")
     lr_schedule: str = _option(
         "constant", _text, "how lr moves: constant, step:50%,75%, log_linear:1e-4 or one_cycle"
     )
@@ -230,10 +269,19 @@ class TrainingConfig:
         "crop with 4 pixels of padding, or pictures in a folder at random, scaled; and mirror "
         "where the data set says that a mirrored picture is still of its class",
     )
+    target: str = _option("", _text, "column that holds the classes, for a table of your own")
     fraction: float | None = _option(None, _part_of_all, "share of the training set to keep")
+    held_out: float = _option(
+        0.0,
+        _share,
+        "share of the training set to hold out of training, stratified: measured after every "
+        "epoch, and what beta=calibrated is steered by",
+    )
     pollute: float = _option(0.0, _share, "share of training labels to move to another class")
     seed: int = _option(
-        0, _seed, "seed of weights, order, augmentation, fraction and pollution (default: 0)"
+        0,
+        _seed,
+        "seed of weights, order, augmentation, fraction, held-out rows and pollution",
     )
     precision: str = _option(
         "32",
@@ -248,6 +296,24 @@ class TrainingConfig:
             name, check = each.name, each.metadata["check"]
             with naming(name):
                 object.__setattr__(self, name, check(name, getattr(self, name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse options that do not go together."""
+        is_table = own_kind(self.data) == "table"
+        if is_table != bool(self.target):
+            told = (
+                f"be the column of {self.data!r} that holds the classes"
+                if is_table
+                else f"be left out for {self.data!r}, which is no table of your own"
+            )
+            got = f", but got {self.target!r}." if self.target else ", but got none."
+            raise OptionError("target", f"target must {told}{got}")
+        if not self.held_out and (steered := [*filter(is_calibrated, self.schedules)]):
+            raise OptionError(
+                "held_out",
+                f"held_out must be above 0, such as 0.1, for the schedule {steered[0]}, but got 0.",
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

@@ -6,6 +6,7 @@
 - ``metrics.jsonl``: one line per epoch, for other programs.
 - ``confidence/``: every training sample's confidence by epoch, where it is recorded.
 - ``predictions.npz``: logits and labels of the test set, once the run is finished.
+- ``held_out.npz``: the same of the rows held out of training, if any are.
 - ``result.json``: the final metrics; while it is there, the run is not run again.
 - ``environment.json``: versions, machine and commit of the last process that worked here.
 
@@ -18,6 +19,7 @@ import contextlib
 import io
 import json
 import platform
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +42,18 @@ from softmargin._files import (
 from softmargin.training.config import OptionError, TrainingConfig
 
 LOCK = ".lock"
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT, PREDICTIONS, HELD_OUT = "checkpoint.pt", "predictions.npz", "held_out.npz"
+FILES = (
+    "result.json",
+    CHECKPOINT,
+    PREDICTIONS,
+    HELD_OUT,
+    "config.json",
+    "environment.json",
+    "metrics.jsonl",
+    "index.html",
+)
+FOLDERS = ("confidence", "tensorboard")
 CPU = torch.device("cpu")
 START_AGAIN = "delete it and run the same command again, which then trains from the start"
 RUN_AGAIN = "delete it and run the same command again"
@@ -92,6 +105,14 @@ class RunFolder:
         for path in self.path.rglob(".*.unfinished"):
             path.unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Remove a run, finished or not; what else is in the folder stays. For who holds it."""
+        for name in FILES:  # the result first: while it is there, the run is a finished one
+            (self.path / name).unlink(missing_ok=True)
+        for name in FOLDERS:
+            if (self.path / name).is_dir() and not (self.path / name).is_symlink():
+                shutil.rmtree(self.path / name)
+
     def freeze(self, config: TrainingConfig) -> None:
         """Keep the configuration and the environment."""
         self.save_environment()
@@ -137,10 +158,13 @@ class RunFolder:
         path = self.path / "result.json"
         return read_json(path, RUN_AGAIN) if path.exists() else None
 
-    def save_result(self, result: dict[str, Any], logits: Tensor, labels: Tensor) -> None:
-        """Keep the test set's logits and labels, then the final metrics, which ends the run."""
+    def save_predictions(self, name: str, logits: Tensor, labels: Tensor) -> None:
+        """Keep logits and labels, of the test set or of what was held out."""
         z, y = logits.float().cpu().numpy(), labels.cpu().numpy()
-        self._write_sealed("predictions.npz", lambda file: np.savez(file, logits=z, labels=y))
+        self._write_sealed(name, lambda file: np.savez(file, logits=z, labels=y))
+
+    def save_result(self, result: dict[str, Any]) -> None:
+        """Keep the final metrics, which ends the run."""
         write_json(self.path / "result.json", result)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -191,7 +215,7 @@ class RunFolder:
 
     def check_predictions(self) -> Path:
         """Return the file of predictions, refusing one that is damaged."""
-        path = self.path / "predictions.npz"
+        path = self.path / PREDICTIONS
         content = read_sealed(path, PREDICT_AGAIN)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:

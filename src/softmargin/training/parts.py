@@ -8,14 +8,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from softmargin import catalogue, schedules
+from softmargin import catalogue, models, schedules
 from softmargin.center import CenterLoss
 from softmargin.functional._checks import check_choice
 from softmargin.heads import Head
+from softmargin.models import FeatureNetwork
 from softmargin.schedules import Schedule, Schedules
-from softmargin.training.config import OptionError, TrainingConfig, naming
+from softmargin.training.config import OptionError, TrainingConfig, is_calibrated, naming
 
 ANNEALING: Mapping[str, tuple[str, Callable[[nn.Module], Schedule]]] = {
     "l_softmax": ("anneal", schedules.l_softmax_annealing),
@@ -32,6 +34,48 @@ KINDS = {
 }
 
 
+def make_network(name: str, shape: Sequence[int], options: Mapping[str, Any]) -> FeatureNetwork:
+    """Return the network of that name, or what a function ``package.module:function`` makes.
+
+    The function gets the shape of a sample, such as (3, 32, 32), and the options. What it makes
+    is any module from samples to features (N, D): a network without its last layer, in whose
+    place the head comes.
+    """
+    if ":" not in name:
+        with naming("model", "name"):
+            return models.build(name, shape, **options)
+    make = _found("model", name, "package.module:function, which can be imported")
+    if not callable(make):
+        raise OptionError("model", f"model must be a function, but got {name!r}.")
+    try:
+        network = make(tuple(shape), **options)
+        return OwnNetwork(network, tuple(shape))
+    except (TypeError, ValueError, RuntimeError) as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise OptionError(
+            "model",
+            "model must be a function from the shape of a sample to a network that gives features "
+            f"(N, D), but {name!r} is not: {said}.",
+        ) from None
+
+
+class OwnNetwork(FeatureNetwork):
+    """A network of the user's own, whose size of features is found by trying it."""
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...]) -> None:
+        """Try the network on two samples of zeros; nothing of it changes."""
+        if not isinstance(network, nn.Module):
+            raise TypeError(f"it gives a {type(network).__name__} and no nn.Module")
+        was = network.training
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            features = network.eval()(torch.zeros(2, *shape))
+        network.train(was)
+        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
+            got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            raise ValueError(f"for samples {(2, *shape)} it gives {got}")
+        super().__init__({"network": network}, features.shape[1])
+
+
 def _class_of(
     what: str, name: str, find: Callable[[str], catalogue.Entry], base: type[nn.Module]
 ) -> Any:
@@ -44,16 +88,21 @@ def _class_of(
 
 def _imported(what: str, name: str, base: type[nn.Module]) -> Any:
     """Return a class of the user's own."""
-    path, _, attributes = name.partition(":")
     allowed = f"package.module:Class, a subclass of {base.__name__} that can be imported"
-    try:
-        found: Any = functools.reduce(getattr, attributes.split("."), importlib.import_module(path))
-    except (ImportError, AttributeError, ValueError) as error:
-        said = str(error).rstrip(".")
-        raise OptionError(what, f"{what} must be {allowed}, but got {name!r}: {said}.") from None
+    found = _found(what, name, allowed)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise OptionError(what, f"{what} must be {allowed}, but got {name!r}.")
     return found
+
+
+def _found(what: str, name: str, allowed: str) -> Any:
+    """Return what a path ``package.module:name`` stands for."""
+    path, _, attributes = name.partition(":")
+    try:
+        return functools.reduce(getattr, attributes.split("."), importlib.import_module(path))
+    except (ImportError, AttributeError, ValueError) as error:
+        said = str(error).rstrip(".")
+        raise OptionError(what, f"{what} must be {allowed}, but got {name!r}: {said}.") from None
 
 
 def takes(module: type[nn.Module]) -> list[str]:
@@ -150,8 +199,9 @@ def make_schedules(specs: Sequence[str], loss: nn.Module, head: nn.Module, total
         >>> float(head.anneal)
         1000.0
     """
+    planned = [spec for spec in specs if not is_calibrated(spec)]  # that one goes by feedback
     with naming("schedules"):
-        return Schedules([_schedule(spec, loss, head, total) for spec in specs])
+        return Schedules([_schedule(spec, loss, head, total) for spec in planned])
 
 
 def _schedule(spec: str, loss: nn.Module, head: nn.Module, total: int) -> Schedule:
@@ -160,6 +210,8 @@ def _schedule(spec: str, loss: nn.Module, head: nn.Module, total: int) -> Schedu
     owner, _, attribute = name.rpartition(".")
     if owner not in ("", "loss", "head") or not attribute or not rest:
         raise ValueError(f"schedule must look like beta=linear:0.1:1:30%, but got {spec!r}.")
+    if kind == "calibrated":
+        raise ValueError(f"schedule must be beta=calibrated, of the loss, but got {spec!r}.")
     check_choice("the kind of a schedule", kind, [*KINDS, *ANNEALING])
     on_head = not hasattr(loss, attribute) and hasattr(head, attribute)
     module = head if owner == "head" or (not owner and on_head) else loss

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,12 @@ from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads._distributed import gathered
 from softmargin.training.batches import Batches, statistics
-from softmargin.training.config import OptionError, TrainingConfig, naming
-from softmargin.training.folder import RunFolder
+from softmargin.training.config import DivergedError, TrainingConfig, naming
+from softmargin.training.folder import HELD_OUT, PREDICTIONS, RunFolder
+from softmargin.training.held_out import is_due, make_controller
 from softmargin.training.objective import Objective
-from softmargin.training.parts import make_parts, make_schedules
+from softmargin.training.parts import make_network, make_parts, make_schedules
+from softmargin.training.prepared import check_data, prepared_data
 from softmargin.training.processes import find_device, processes
 from softmargin.training.rates import learning_rate
 
@@ -36,6 +37,7 @@ __all__ = ["Progress", "Trainer", "find_device", "train"]
 Progress = Callable[[int, int, float], None]
 """(epoch, step, loss), called after every step."""
 
+NOTED_OF_HELD_OUT = ("accuracy", "nll", "ece", "mean_confidence")
 AUTOCAST = {"bf16": torch.bfloat16, "16": torch.float16}
 
 
@@ -47,6 +49,7 @@ def train(
     checkpoint_steps: int | None = None,
     progress: Progress | None = None,
     tensorboard: bool = False,
+    overwrite: bool = False,
     dataset: data.Dataset | None = None,
 ) -> dict[str, Any]:
     """Train a model, or go on where it was, or return what it gave if it is finished.
@@ -58,6 +61,7 @@ def train(
         checkpoint_steps: write a checkpoint every so many steps too, not only after epochs.
         progress: called after every step.
         tensorboard: whether to write the metrics for TensorBoard, too.
+        overwrite: whether to remove a run that is in the folder, and to start again.
         dataset: the data, if it is already there; by default ``config.data`` is loaded.
 
     Returns:
@@ -67,13 +71,21 @@ def train(
     make_writer = _writer() if tensorboard else None
     with processes(find_device(device)) as (rank, world):
         if rank > 0:
-            return Trainer(config, folder, device, rank, world, dataset).run(None, progress)
+            trainer = Trainer(config, folder, device, rank, world, dataset)
+            if overwrite:
+                dist.barrier()  # until the first process has removed the old run
+            return trainer.run(None, progress)
         with folder.locked():
-            folder.check(config)
-            if (result := folder.result()) is not None and world == 1:
-                return result
+            if not overwrite:
+                folder.check(config)
+                if (result := folder.result()) is not None and world == 1:
+                    return result
             trainer = Trainer(config, folder, device, rank, world, dataset)
             folder.clean()
+            if overwrite:
+                folder.clear()
+                if world > 1:
+                    dist.barrier()
             folder.freeze(config)  # only now: what could not be built must not be frozen
             if make_writer is not None:
                 trainer.writer = make_writer(str(out / "tensorboard"))
@@ -95,19 +107,22 @@ class Trainer:
         """Build everything from the seed; nothing is trained yet."""
         self.config, self.folder, self.rank, self.world = config, folder, rank, world
         self.device = find_device(device)
-        self.dataset = dataset = _prepared_data(config, dataset)
+        dataset, kept = prepared_data(config, dataset)
+        self.dataset = dataset
         shape = dataset.train.batch(torch.arange(1))[0].shape[1:]
-        _check_data(config, dataset, shape, world)
+        check_data(config, dataset, shape, world)
         normalize = statistics(dataset.train)
         augment = data.Augment(flip=dataset.mirrorable) if config.augment else None
         dtype = torch.float64 if config.precision == "64" else torch.float32
         where: Any = {"device": self.device, "dtype": dtype, "rank": rank, "world": world}
         seed, batch = config.seed, config.batch
         self.batches = Batches(dataset.train, normalize, batch, seed=seed, augment=augment, **where)
-        self.held_out = Batches(dataset.test, normalize, batch, **where)
+        self.tested = Batches(dataset.test, normalize, batch, **where)
+        where |= {"rank": 0, "world": 1}  # what every process sees all of
+        self.held_out = None if kept is None else Batches(kept, normalize, batch, **where)
+        held = 0 if kept is None else len(kept)
         torch.manual_seed(seed)
-        with naming("model", "name"):
-            network = models.build(config.model, shape, **config.model_options)
+        network = make_network(config.model, shape, config.model_options)
         head, loss, center = make_parts(config, network.out_features, dataset.num_classes)
         self.model = models.Classifier(network, head).to(self.device, dtype)
         if network.channels_last:
@@ -119,6 +134,7 @@ class Trainer:
         self.objective = Objective(self.model, self.loss, self.center, recorded=config.record)
         self.total = config.epochs * len(self.batches)
         self.schedules = make_schedules(config.schedules, self.loss, head, self.total)
+        self.controller = make_controller(config, self.loss, held, held + len(dataset.train))
         with naming("lr_schedule"):
             self.rate = learning_rate(config.lr_schedule, config.lr, self.total)
         self.optimizer = _optimizer(config, [*self.model.parameters(), *self.loss.parameters()])
@@ -135,7 +151,11 @@ class Trainer:
             "schedules": self.schedules,
             "scaler": self.scaler,
         }
-        optional = {"center": self.center, "recorder": self.recorder}
+        optional = {
+            "center": self.center,
+            "recorder": self.recorder,
+            "controller": self.controller,
+        }
         self.parts |= {name: part for name, part in optional.items() if part is not None}
 
     def run(self, checkpoint_steps: int | None, progress: Progress | None) -> dict[str, Any]:
@@ -166,16 +186,30 @@ class Trainer:
         """Take the steps of an epoch that have not been taken yet."""
         objective.train()
         start = self.step % len(self.batches)
+        losses: list[Tensor] = []
         for x, y, chosen in self.batches.of_epoch(epoch, start):
             value = self.one_step(objective, x, y, chosen)
+            losses.append(value)
+            if self.device.type == "cpu":  # elsewhere a look at every loss would cost time
+                self.check_finite(losses)
+            self.steer(objective)
             if progress is not None:
                 progress(epoch, self.step, value)
             # not after the last step: the checkpoint of an epoch holds its evaluation, too
             due = checkpoint_steps is not None and self.step % checkpoint_steps == 0
             if due and self.step % len(self.batches) and self.rank == 0:
                 self.folder.save(self.state_dict())
+        self.check_finite(losses)
         if self.recorder is not None:
             self.recorder.end_epoch()
+
+    def check_finite(self, losses: list[Tensor]) -> None:
+        """Raise if a loss of the last steps is not finite, and forget those that are."""
+        if losses and self.config.precision != "16":  # where the scaler skips such steps
+            bad = ~torch.stack(losses).isfinite()
+            if bad.any():
+                raise DivergedError(self.step - len(losses) + 1 + int(bad.int().argmax()))
+        losses.clear()
 
     def one_step(self, objective: nn.Module, x: Tensor, y: Tensor, chosen: Tensor) -> Any:
         """Take one step; return its loss, still on the device."""
@@ -201,6 +235,14 @@ class Trainer:
         self.schedules.step()
         return loss.detach()
 
+    def steer(self, objective: nn.Module) -> None:
+        """Move β by what held-out rows say, where it is due."""
+        if self.controller is None or not is_due(self.step, len(self.batches)):
+            return
+        assert self.held_out is not None
+        self.controller.update(*self.all_logits(self.held_out))
+        objective.train()
+
     def autocast(self) -> Any:
         """Return the context that the forward pass runs in."""
         dtype = AUTOCAST.get(self.config.precision)
@@ -212,14 +254,32 @@ class Trainer:
         self.model.eval()
         for x, y in batches.in_order():
             with self.autocast():
-                yield at_least_float32(self.model(x)), y
+                logits = at_least_float32(self.model(x))
+            if not logits.isfinite().all():
+                raise DivergedError(self.step)
+            yield logits, y
+
+    def all_logits(self, batches: Batches) -> tuple[Tensor, Tensor]:
+        """Return logits of inference and classes of this process's rows at once."""
+        logits, y = zip(*self.logits(batches), strict=True)
+        return torch.cat(logits), torch.cat(y)
 
     def evaluate(self) -> dict[str, Any]:
-        """Return the metrics of the test set, over all processes."""
+        """Return the metrics of the test set, over all processes, and of what is held out."""
+        found = self.metrics_of(self.tested)
+        if self.held_out is not None:
+            held = self.metrics_of(self.held_out)
+            found |= {f"held_out_{name}": held[name] for name in NOTED_OF_HELD_OUT}
+        if self.controller is not None:
+            found["beta"] = float(self.controller.value)
+        return found
+
+    def metrics_of(self, batches: Batches) -> dict[str, Any]:
+        """Return the metrics of some rows, over all processes."""
         metrics = CalibrationMetrics(self.dataset.num_classes, from_logits=True, device=self.device)
-        for logits, y in self.logits(self.held_out):
+        for logits, y in self.logits(batches):
             metrics.update(logits, y)
-        if self.world > 1:
+        if batches.world > 1:
             metrics = metrics.all_reduce()
         return {each.name: each.value for each in metrics.compute().estimates()}
 
@@ -280,9 +340,11 @@ class Trainer:
         """Write the test set's logits and the final metrics."""
         result = self.history[-1]
         if self.rank == 0:
-            self.held_out.rank, self.held_out.world = 0, 1  # all of it here
-            found = zip(*self.logits(self.held_out), strict=True)
-            self.folder.save_result(result, *(torch.cat(parts) for parts in found))
+            self.tested.rank, self.tested.world = 0, 1  # all of it here
+            if self.held_out is not None:
+                self.folder.save_predictions(HELD_OUT, *self.all_logits(self.held_out))
+            self.folder.save_predictions(PREDICTIONS, *self.all_logits(self.tested))
+            self.folder.save_result(result)
         if self.world > 1:
             dist.barrier()  # nobody leaves while another still works
         return result
@@ -296,36 +358,6 @@ def _writer() -> Any:
             "tensorboard needs the package tensorboard, which is missing: pip install tensorboard."
         ) from None
     return SummaryWriter
-
-
-def _check_data(
-    config: TrainingConfig, dataset: data.Dataset, shape: torch.Size, world: int
-) -> None:
-    """Refuse what does not go with the data."""
-    if config.augment and len(shape) != 3:
-        raise OptionError(
-            "augment", f"augment must be left out for {dataset.name}, which holds no pictures."
-        )
-    if not world <= config.batch <= len(dataset.train):
-        least = f"at least the {world} processes and " if config.batch < world else ""
-        raise OptionError(
-            "batch",
-            f"batch must be {least}at most the {len(dataset.train)} training samples, "
-            f"but got {config.batch}.",
-        )
-
-
-def _prepared_data(config: TrainingConfig, dataset: data.Dataset | None) -> data.Dataset:
-    """Return the data with what the configuration takes away or spoils."""
-    if dataset is None:
-        with naming("data", "name"):
-            dataset = data.load(config.data, seed=config.seed)
-    if config.fraction is not None:
-        dataset = dataset.subset(config.fraction, config.seed)
-    if config.pollute:
-        y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
-        dataset = replace(dataset, train=dataset.train.with_labels(y))
-    return dataset
 
 
 def _optimizer(config: TrainingConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

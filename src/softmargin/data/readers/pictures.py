@@ -202,7 +202,7 @@ class FolderSplit(Split):
 def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     """Read folders ``train`` and ``val`` that each hold one folder per class."""
     train, test = files["train"], files["val"]
-    names, others = _class_names(train), _class_names(test)
+    names, others = class_names(train), class_names(test)
     if extra := sorted(set(others) - set(names)):
         raise BrokenFileError(
             f"{test} must have the classes of train, but also has '{printable(extra[0])}'."
@@ -210,7 +210,7 @@ def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     numbers = {name: number for number, name in enumerate(names)}
 
     def split(folder: Path, classes: Sequence[str]) -> FolderSplit:
-        found = [(path, numbers[name]) for name in classes for path in _pictures(folder / name)]
+        found = [(path, numbers[name]) for name in classes for path in pictures(folder / name)]
         if not found:
             raise MissingDataError(f"{folder} must hold pictures, but holds none.")
         y = torch.tensor([number for _, number in found])
@@ -219,14 +219,16 @@ def read_folders(files: Mapping[str, Path], options: ReadOptions) -> Splits:
     return Splits(split(train, names), split(test, others), names)
 
 
-def _class_names(folder: Path) -> list[str]:
+def class_names(folder: Path) -> list[str]:
+    """Return the folders in a folder, one per class."""
     found = [entry.name for entry in _entries(folder) if entry.is_dir()]
     if not found:
         raise MissingDataError(f"{folder} must hold one folder per class, but holds none.")
     return found
 
 
-def _pictures(folder: Path) -> list[Path]:
+def pictures(folder: Path) -> list[Path]:
+    """Return the pictures in a folder, by name."""
     found = _entries(folder)
     return [folder / entry.name for entry in found if entry.name.lower().endswith(ENDINGS)]
 

@@ -21,8 +21,10 @@ from softmargin import data, models
 from softmargin.data.sampling import stratified_indices
 from softmargin.models import FCNN
 from softmargin.training.config import TrainingConfig
+from softmargin.training.held_out import hold_out
 
-OF_STREAMS: dict[str, Any] = {"seed": 0, "fraction": None, "pollute": 0.0}
+# what a stream decides, and the value that variants are compared with; any would do
+OF_STREAMS: dict[str, Any] = {"seed": 0, "fraction": None, "held_out": 0.5, "pollute": 0.0}
 OF_VARIANTS = {
     "head",
     "head_options",
@@ -51,12 +53,13 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """An order of samples: the pool's rows to train and test on, their classes, and the seed."""
+    """An order of samples: the pool's rows to train on, hold out and test on, classes, seed."""
 
     seed: int
     fold: int
     train: Tensor
     test: Tensor
+    held: Tensor
     y: Tensor
 
 
@@ -111,7 +114,8 @@ def blocks_of(
     for number, config in enumerate(configs):
         fold = None if folds is None else folds[number]
         # models with the same rows to train on share their z-scores
-        rows = (id(fold), config.fraction, config.fraction and config.seed)
+        drawn = config.fraction is not None or config.held_out > 0
+        rows = (id(fold), config.fraction, config.held_out, drawn and config.seed)
         where = known.setdefault(rows, len(known))
         key = (config.seed, config.pollute, where)
         if key not in streams:
@@ -122,7 +126,7 @@ def blocks_of(
     for stream, own in members.items():
         own.sort()
         variants = [variant for variant, _ in own]
-        alike[*variants, len(stream.train), len(stream.test)].append(stream)
+        alike[*variants, len(stream.train), len(stream.test), len(stream.held)].append(stream)
     blocks = []
     for group in alike.values():
         numbers = [
@@ -145,11 +149,13 @@ def _stream(config: TrainingConfig, dataset: data.Dataset, fold: Fold | None, wh
     if config.pollute:
         wrong = data.label_noise(y[train], config.pollute, dataset.num_classes, config.seed)
         y = y.index_copy(0, train, wrong)
+    kept, held = hold_out(y[train], config.held_out, config.seed)
+    train, held = train[kept], train[held]
     if config.batch > len(train):
         raise ValueError(
             f"batch must be at most the {len(train)} training samples, but got {config.batch}."
         )
-    return Stream(config.seed, where, train, test, y)
+    return Stream(config.seed, where, train, test, held, y)
 
 
 def pool(dataset: data.Dataset, *, folded: bool) -> tuple[Tensor, Tensor]:

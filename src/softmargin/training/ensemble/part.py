@@ -23,6 +23,8 @@ from softmargin.training.ensemble.kinds import Kind, kinds_of
 from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
 from softmargin.training.ensemble.stacked import Tensors
+from softmargin.training.ensemble.steering import Steering
+from softmargin.training.held_out import is_due
 from softmargin.training.rates import learning_rate
 
 FIRST = "linear1.weight"
@@ -59,6 +61,7 @@ class Part:
         self.y = torch.stack([stream.y for stream in self.streams])
         self.rows = torch.stack([stream.train for stream in self.streams])
         self.tested = torch.stack([stream.test for stream in self.streams])
+        self.held = torch.stack([stream.held for stream in self.streams])
         self.base = torch.tensor([stream.fold for stream in self.streams])[:, None] * x.shape[1]
         self.weight = None  # of the samples (S, N), 1 on average over those to train on
         if weight is not None:
@@ -70,6 +73,8 @@ class Part:
         total = config.epochs * self.steps
         self._draw(network)
         self.moving = [each for kind in self.kinds for each in kind.schedules(total)]
+        held = self.held.shape[1]
+        self.steering = Steering(self.kinds, self.s, (held, held + self.rows.shape[1]))
         self.rule = Rule(config.optimizer, config.momentum)
         self.slots = {
             name: [torch.zeros_like(p) for _ in range(self.rule.slots)]
@@ -138,7 +143,10 @@ class Part:
         orders = [order_of_epoch(stream.seed, self.epoch, size) for stream in self.streams]
         rows = self.rows.gather(1, torch.stack(orders))
         for number, chosen in enumerate(torch.split(rows, self.config.batch, 1)):
-            yield self._step(chosen, self.epoch * self.steps + number)
+            step = self.epoch * self.steps + number
+            yield self._step(chosen, step)
+            if len(self.steering) and is_due(step + 1, self.steps):
+                self.steering.update(*self.predictions(self.held))
         self.epoch += 1
         if self.recorder is not None:
             self.recorder.end_epoch()
@@ -246,17 +254,21 @@ class Part:
 
     # --- testing
 
-    @torch.no_grad()
     def test(self) -> tuple[Tensor, Tensor]:
         """Return the logits of inference (K, T, C) and the classes (K, T) of the test rows."""
+        return self.predictions(self.tested)
+
+    @torch.no_grad()
+    def predictions(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of inference (K, N, C) and the classes (K, N) of rows (S, N)."""
         widest = max(max((p.shape[-1] for p in self.params.values() if p.ndim), default=1), 1)
         size = max(1, EVALUATED // (len(self.numbers) * widest))
         found = []
-        for rows in torch.split(self.tested, size, 1):
+        for rows in torch.split(chosen, size, 1):
             features = torch.split(self.forward(self._samples(rows)), self.sizes)
             pairs = zip(self.kinds, features, strict=True)
             found.append(torch.cat([kind.logits(h) for kind, h in pairs]))
-        return torch.cat(found, 1), self.y.gather(1, self.tested).repeat(self.m, 1)
+        return torch.cat(found, 1), self.y.gather(1, chosen).repeat(self.m, 1)
 
     def evaluate(self) -> Tensors:
         """Return accuracy, NLL in nats and ECE (10 right-closed bins) of every model."""
@@ -325,6 +337,7 @@ class Part:
             "params": {name: p.detach() for name, p in self.params.items()},
             "slots": self.slots,
             "state": {full: tensors[name] for full, tensors, name in self._state()},
+            "steering": self.steering.state_dict(),
             "history": self.history,
             "recorder": None if self.recorder is None else self.recorder.state_dict(),
         }
@@ -334,6 +347,7 @@ class Part:
         self.epoch, self.history, self.slots = state["epoch"], state["history"], state["slots"]
         for full, tensors, name in self._state():
             tensors[name] = state["state"][full].view_as(tensors[name])
+        self.steering.load_state_dict(state.get("steering", []))
         with torch.no_grad():
             for name, p in self.params.items():
                 p.copy_(state["params"][name])

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from softmargin import data, models
 from softmargin._files import read_json, write_json
-from softmargin.data.registry import entry_of
 from softmargin.functional._checks import check_count, check_number
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import TrainingConfig
@@ -32,6 +31,7 @@ from softmargin.training.ensemble.members import (
 from softmargin.training.ensemble.part import Part
 from softmargin.training.ensemble.result import EnsembleResult
 from softmargin.training.folder import RunFolder
+from softmargin.training.prepared import load_data
 
 Progress = Callable[[int, int], None]
 """(model-epochs done, of how many), called after every epoch of every part."""
@@ -116,9 +116,7 @@ def train_together(
     if folds is not None and len(folds) != len(configs):
         raise ValueError(f"folds must hold one per model, {len(configs)}, but got {len(folds)}.")
     config = configs[0]
-    if dataset is None:
-        entry_of(config.data, "data")  # an unknown name is the setting's, not that of load
-    dataset = data.load(config.data, seed=config.seed) if dataset is None else dataset
+    dataset = load_data(config) if dataset is None else dataset
     samples, _ = pool(dataset, folded=folds is not None)
     _check_weights(sample_weight, len(samples))
     shape = tuple(samples.shape[1:])
@@ -250,7 +248,11 @@ def _check_folder(
     if not path.exists():
         folder.save_environment()
         write_json(path, content)
-    elif read_json(path, ANEW) != content:
+        return
+    begun = read_json(path, ANEW)
+    # options that were not there yet have their defaults
+    begun["configs"] = [TrainingConfig.from_dict(e).as_dict() for e in begun.get("configs", ())]
+    if begun != content:
         raise ValueError(
             "out must be a new folder, or one in which the same models were begun in as many "
             f"parts, but got {str(folder.path)!r}."
