@@ -112,6 +112,22 @@ class Verdict:
         }
 
     @property
+    def counts(self) -> str:
+        """How many findings agree with the claim, in words; nothing where there are none."""
+        found = [f"{len(texts)} {title}" for title, texts in self.groups.items()]
+        many = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        return f"{many}: {', '.join(found)}" if found else ""
+
+    @property
+    def deciding(self) -> str:
+        """The finding that decides the word: the first against the claim, or open, or for it."""
+        for agrees in (False, None, True):
+            for each in self.findings:
+                if each.agrees is agrees:
+                    return each.text
+        return ""
+
+    @property
     def sentence(self) -> str:
         """All findings and the remark, to be read in one go.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from softmargin.data.registry import ENTRIES
 from softmargin.papers.core import Array, Cell, Finished, Result
+from softmargin.papers.grid import TITLES
 
 KEPT = ("classes", "is_subset", "note", "files")
 AFTERWARDS = "afterwards"  # of a copy that was looked up when the cell had long been finished
@@ -103,3 +104,81 @@ def other_copies(committed: Mapping[str, Any], own: Mapping[str, Any]) -> Iterat
 
 def _copies(stored: Any) -> Sequence[Mapping[str, Any]]:
     return stored if isinstance(stored, list) else [stored]
+
+
+# --- in words
+
+NOT_RECORDED = "which copy was used was not recorded"
+LOOKED_UP = "looked up after training"
+SHOWN = 12  # characters of a checksum
+
+
+def data_of(meta: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return by data set of a result the tasks that were trained on it, if tasks have names."""
+    common, found = meta["configuration"]["common"], dict[str, list[str]]()
+    for cell in meta["configuration"]["cells"]:
+        config = {**common, **cell["config"]}
+        if isinstance(config.get("data"), str):
+            tasks = found.setdefault(config["data"], [])
+            tasks += [task for task in [config.get("task")] if task and task not in tasks]
+    return found
+
+
+def told(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return by the title of each data set which copy a result was computed from."""
+    found = {}
+    for name in data_of(meta):
+        copies = _copies(meta["data"].get(name, []))
+        text = "; another copy: ".join(map(_told, copies)) or NOT_RECORDED
+        found[title_of(name)] = text
+    return found
+
+
+def _told(copy: Mapping[str, Any]) -> str:
+    said = [f"{copy['classes']} classes", size_of(copy)]
+    if copy["is_subset"]:
+        said.append("a part of the published set")
+    said += [copy["note"]] if copy["note"] else []
+    said += [f"{name} {checksum[:SHOWN]}…" for name, checksum in copy["files"].items()]
+    said += [LOOKED_UP] if copy.get("recorded") == AFTERWARDS else []
+    return ", ".join(said)
+
+
+def size_of(copy: Mapping[str, Any]) -> str:
+    """Return how many samples a copy has, in words."""
+    if "rows" in copy:
+        return f"{copy['rows']:,} rows"
+    return f"{copy['train']:,} training and {copy['test']:,} test images"
+
+
+def title_of(name: str) -> str:
+    """Return what a data set is called in tables and on pages."""
+    if name in TITLES:
+        return TITLES[name]
+    return ENTRIES[name].title.partition(",")[0] if name in ENTRIES else name
+
+
+def not_comparable(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return why the paper's numbers are not of the same test, by task or data set.
+
+    A copy with fewer classes, or with fewer test images, gives another test. Where a result has
+    one data set only, the key is empty: it is about every number.
+    """
+    found, data = dict[str, str](), data_of(meta)
+    for name, tasks in data.items():
+        reasons = [_other_test(name, copy) for copy in _copies(meta["data"].get(name, []))]
+        if any(reasons):
+            why = next(filter(None, reasons))
+            found |= dict.fromkeys(tasks if len(data) > 1 else [""], why)
+    return found
+
+
+def _other_test(name: str, copy: Mapping[str, Any]) -> str:
+    published, said = ENTRIES.get(name), []
+    if published is None or "test" not in copy:
+        return ""
+    if copy["classes"] != published.num_classes:
+        said.append(f"{copy['classes']} of {published.num_classes} classes")
+    if copy["test"] < published.test:
+        said.append(f"{copy['test']:,} of {published.test:,} test images")
+    return f"our copy of {title_of(name)} has {' and '.join(said)}" if said else ""
