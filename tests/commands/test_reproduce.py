@@ -260,7 +260,7 @@ def test_smoke_scale_has_a_folder_of_its_own(
     )
     _, output, _ = run("status", "--scale", "smoke")
     rows = [line.split() for line in output.splitlines()]
-    result = ["smoke,", "2", "seeds:", "shown"]
+    result = ["smoke,", "seeds:", "2,", "shown"]
     assert ["gd-tab99", "8", "8", "0", "100", "%", *result] in rows
     words = ("'results'", "a larger scale than smoke, such as gd-tab99", "--replace-larger")
     refused(run("run", "gd-fig2", "--scale", "smoke", "--out", "results"), *words)

@@ -195,7 +195,7 @@ def _status(options: argparse.Namespace) -> None:
     _, chosen = _chosen(options, ["all"])
     check_folder(options.out, [cell for own in chosen.values() for cell in own])
     results = {
-        meta["id"]: f"{meta['scale']}, {len(meta['seeds'])} seeds: {outcome.verdict.word}"
+        meta["id"]: f"{meta['scale']}, seeds: {len(meta['seeds'])}, {outcome.verdict.word}"
         for meta, outcome in read_results(options.out)
     }
     for name, cells in chosen.items():
