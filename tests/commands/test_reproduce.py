@@ -81,7 +81,7 @@ def test_only_runs_a_part_and_says_what_is_missing(
     assert output == "gd-tab99: 6 of its 8 cells are missing, so that nothing is concluded.\n"
     assert not (tmp_path / "gd-tab99").exists()
     _, output, _ = run("status", "--only", "model=vgg16", *out)
-    assert output.splitlines()[-1].split() == ["gd-tab99", "4", "2", "0", "50", "%"]
+    assert output.splitlines()[-1].split() == ["gd-tab99", "4", "2", "0", "50", "%", "-"]
     code, output, _ = run("run", "gd-tab99", "--only", "beta=1", *out)
     assert "2 of its 8 cells are missing" in output
     code, output, _ = run("run", "gd-tab99", "--only", "model=resnet18", *out)
@@ -192,7 +192,7 @@ def test_a_full_disk_loses_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
 ) -> None:
     out = ("--scale", "smoke", "--out", str(tmp_path / "out"))
-    sync, left = os.fsync, [8]
+    sync, left = os.fsync, [12]
 
     def full(descriptor: int) -> None:
         left[0] -= 1
@@ -209,7 +209,7 @@ def test_a_full_disk_loses_nothing(
     finished = {path: path.read_bytes() for path in (tmp_path / "out").rglob("result.json")}
     assert (
         len(finished) == 2
-    )  # each of these cells writes two files, and a file is synced with its folder
+    )  # each of these cells writes three files, and a file is synced with its folder
     monkeypatch.setattr(os, "fsync", sync)
     code, output, _ = run("run", "gd-fig2", "gd-fig7", "lm-fig4", *out, "--jobs", jobs)
     assert code == 0
@@ -260,7 +260,10 @@ def test_smoke_scale_has_a_folder_of_its_own(
     )
     _, output, _ = run("status", "--scale", "smoke")
     rows = [line.split() for line in output.splitlines()]
-    assert ["gd-tab99", "8", "8", "0", "100", "%"] in rows
+    result = ["smoke,", "seeds:", "2,", "shown"]
+    assert ["gd-tab99", "8", "8", "0", "100", "%", *result] in rows
+    words = ("'results'", "a larger scale than smoke, such as gd-tab99", "--replace-larger")
+    refused(run("run", "gd-fig2", "--scale", "smoke", "--out", "results"), *words)
     for folder in ("results", "results-smoke"):
         assert run("verify", "--out", folder)[0] == 0
 
@@ -284,6 +287,29 @@ def test_a_smaller_scale_does_not_replace_a_larger_one(
     assert json.loads(numbers.read_text())["scale"] == wanted
     assert run("run", "gd-tab99", "--scale", there, *out)[0] == 0, "a larger one may replace it"
     assert json.loads(numbers.read_text())["scale"] == there
+
+
+def test_compare_sets_a_rerun_beside_the_committed_results(
+    run: Run, made_up: Experiment, tmp_path: Path
+) -> None:
+    for name, seeds in (("committed", "2"), ("own", "2"), ("more", "3")):
+        scope = ("--scale", "smoke", "--seeds", seeds)
+        assert run("run", "gd-tab99", *scope, "--out", str(tmp_path / name))[0] == 0
+    committed = ("--out", str(tmp_path / "committed"))
+    code, output, _ = run("compare", str(tmp_path / "own"), *committed)
+    assert code == 0
+    assert output.splitlines()[-1].split() == ["gd-tab99", "1", "0.00", "-", "shown"]
+    _, output, _ = run("compare", str(tmp_path / "more"), *committed)
+    *_, row, remark = output.splitlines()
+    assert "inf" in row
+    assert "Cells, all, count: 12 against 8" in row
+    assert remark == "gd-tab99: 3 seeds, the other has 2."
+    assert run("run", "gd-fig2", "--scale", "desk", "--out", str(tmp_path / "fig"))[0] == 0
+    refused(run("compare", str(tmp_path / "fig"), *committed), "FOLDER", "has none of them")
+    refused(run("compare", str(tmp_path / "none"), *committed), "FOLDER", "folder with results")
+    assert run("run", "gd-tab99", "--out", str(tmp_path / "desk"))[0] == 0
+    _, output, _ = run("compare", str(tmp_path / "desk"), *committed)
+    assert output == ("gd-tab99: it is of desk scale, the other of smoke scale: not compared.\n")
 
 
 def test_fewer_seeds_do_not_replace_more(run: Run, made_up: Experiment, tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from softmargin.papers.core import Cell, Finished, Result
+from softmargin.papers.measure import diagram
 
 Floats = NDArray[np.float64]
 TEST_SAMPLES = 40  # few: conclusions do not depend on how many there are
@@ -146,6 +148,7 @@ def _images(
         "test_logits": np.stack([_logits(classes, config["seed"], s, own) for s in strength]),
         "test_labels": _labels(classes, config["seed"]).astype(np.int16),
     }
+    numbers["bins"] = _diagrams(arrays["test_logits"], arrays["test_labels"])
     for score, first in (("accuracy", 0.1), ("nll", 2.3), ("ece", 0.3)):
         ends = numbers["final"][score]
         arrays[score] = np.stack([_curve(first, last, epochs, own) for last in ends])
@@ -181,6 +184,12 @@ def _logits(
     logits[np.arange(TEST_SAMPLES), _labels(classes, seed)] += 2.5
     logits *= math.exp(0.5 - 0.5 * strength)
     return (logits - logits.max(1, keepdims=True)).astype(np.float16)
+
+
+def _diagrams(logits: NDArray[Any], labels: NDArray[Any]) -> dict[str, list[list[float]]]:
+    y = torch.from_numpy(labels).long()
+    found = [diagram(torch.from_numpy(each), y) for each in logits]
+    return {name: [each[name] for each in found] for name in found[0]}
 
 
 def _bias(config: Mapping[str, Any], name: str, epochs: int, own: np.random.Generator) -> Floats:

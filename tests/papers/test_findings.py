@@ -76,6 +76,29 @@ def test_a_method_that_diverged_is_not_the_best():
     assert Compare(ACCURACY, "β = 5", 1)(runs, TASK)[0].agrees is None
 
 
+def test_the_best_is_left_open_within_the_spread_of_the_runner_up():
+    runs = runs_of((71.5, 71.5, 74), (71, 72, 73.5), (70, 70, 70))
+    (first,) = Best(ACCURACY, "β = 5")(runs, TASK)
+    (second,) = Best(ACCURACY, "β = 1")(runs, TASK)
+    assert (first.agrees, second.agrees) == (None, None)
+    assert "is highest for β = 5, 72.33 ± 1.44 (β = 1 has 72.17 ± 1.26)" in first.text
+    assert Best(ACCURACY, "β = 0.1")(runs, TASK)[0].agrees is False
+
+
+def test_p_values_are_corrected_over_the_findings_of_a_verdict():
+    rules = (Compare(ACCURACY, "β = 0.1", 1), Monotone(ACCURACY, 1), Best(ACCURACY, "β = 0.1"))
+    found = verdict("desk", [each for rule in rules for each in rule(RISING, TASK)])
+    first, second, third = found.findings
+    assert (first.exact, second.p, second.adjusted) == (0.25, None, None)
+    assert first.p == third.p == pytest.approx(0.1181, abs=1e-4)
+    assert first.adjusted == third.adjusted == pytest.approx(2 * first.p)
+    assert "; p = 0.118 by paired t-test, 0.236 after Holm, 0.250 exact" in first.told
+    assert found.significance == (
+        "Of the 2 comparisons that it rests on, none is significant after Holm's correction "
+        "(paired t-test, p < 0.05)."
+    )
+
+
 def test_verdicts_follow_from_findings():
     yes, no = Finding("a is 1", True), Finding("b is 2", False)
     assert verdict("desk", [yes, yes]).word == "holds"

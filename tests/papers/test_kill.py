@@ -80,6 +80,7 @@ def test_a_run_that_ends_at_any_write_goes_on_to_the_same_files(
     before, whole, out = tmp_path / "before", tmp_path / "whole", tmp_path / "out"
     run(before, made_up_runs.ID, seeds=3)  # an earlier result, whose figure has to go
     shutil.rmtree(before / ".cells")
+    shutil.rmtree(before / "cells")
     shutil.copytree(before, whole)
     total = changes_of(lambda: run(whole, made_up_runs.ID))
     expected = tree(whole)

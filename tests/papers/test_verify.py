@@ -40,9 +40,16 @@ def out(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clone(out: Path) -> Path:
+def fresh_clone(out: Path) -> Path:
     shutil.rmtree(out / ".cells")
     return out
+
+
+@pytest.fixture
+def clone(fresh_clone: Path) -> Path:
+    """Return results of an earlier version, which committed no cells."""
+    shutil.rmtree(fresh_clone / "cells")
+    return fresh_clone
 
 
 def problems(out: Path, *ids: str) -> list[str]:
@@ -71,6 +78,44 @@ def test_results_as_written_pass_with_their_cells(out: Path) -> None:
 def test_results_as_written_pass_in_a_clone_without_cells(clone: Path) -> None:
     assert problems(clone) == []
     assert [each.cells for each in verify(clone)] == [0, 0, 0, 0]
+
+
+def test_a_fresh_clone_concludes_everything_again(fresh_clone: Path) -> None:
+    assert problems(fresh_clone) == []
+    assert [each.cells for each in verify(fresh_clone)] == [1, 1, 2, 0]
+    assert [each.scores for each in verify(fresh_clone)] == [0, 0, 0, 0]
+
+
+def test_a_fresh_clone_catches_changed_verdicts_and_cells(fresh_clone: Path) -> None:
+    def edit(values: Any) -> None:
+        values["verdict"]["word"] = "holds"
+
+    numbers = fresh_clone / "gd-tab1" / "numbers.json"
+    before = numbers.read_bytes()
+    change(numbers, edit, seal=True)
+    expected = "gd-tab1: verdict, word: 'holds' is written, but it is 'path only'"
+    assert expected in problems(fresh_clone)
+    numbers.write_bytes(before)
+
+    (experiment,) = find_all(["gd-tab1"])
+    cell = experiment.cells(experiment.scope("smoke"))[0]
+    path = CellStore(fresh_clone).committed(cell)
+    whole = path.read_text()
+    path.write_text(whole.replace('"label": "digits', '"label": "Digits'))
+    assert any("does not match its checksum" in line for line in problems(fresh_clone))
+
+    def count(values: Any) -> None:
+        values["numbers"]["histogram"][1][0] += 1
+
+    path.write_text(whole)
+    change(path, count, seal=True)
+    assert any(line.startswith("gd-tab1: table ") for line in problems(fresh_clone))
+
+    def reseed(values: Any) -> None:
+        values["config"]["seed"] = 7
+
+    change(path, reseed, seal=True)
+    assert any("it has the numbers of another cell" in line for line in problems(fresh_clone))
 
 
 @pytest.mark.parametrize("with_cells", [True, False])
@@ -175,7 +220,9 @@ def test_a_changed_cell_is_caught(out: Path) -> None:
     assert any("does not match its checksum" in each for each in problems(out))
     path.write_bytes(before)
     change(path, count, seal=True)
-    found = problems(out)
+    first, *found = problems(out)
+    assert first.startswith(f"gd-tab1: cell {cell.label!r} ({cell.key}): what is committed of it")
+    assert "histogram[1]" in first
     assert found
     assert all(line.startswith(("gd-tab1: table ", "gd-tab1: chart ")) for line in found)
     path.write_bytes(before)

@@ -56,6 +56,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
     usual = "(default: %(default)s)"
     add("plan run", "ids", "such as gd-tab1, or all", metavar="ID", nargs="+")
+    add("compare", "folder", "results of your own", type=folder, metavar="FOLDER")
     add("verify", "ids", "such as gd-tab1 (default: all)", metavar="ID", nargs="*")
     add("plan run", "--seeds", "how many seeds, instead of the usual", type=count, metavar="N")
     only = 'only cells with these values, such as "beta=0.1,model=resnet18"'
@@ -80,7 +81,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     out = "folder of all results (default: results, and results-smoke at smoke scale)"
     add("run status", "--out", out, type=folder, metavar="DIR")
     out, here = f"folder of all results {usual}", Path("results")
-    add("report verify pages", "--out", out, type=folder, default=here, metavar="DIR")
+    add("report verify compare pages", "--out", out, type=folder, default=here, metavar="DIR")
     claims = "also write the page of all claims and verdicts to this file"
     add("pages", "--claims", claims, type=file, metavar="FILE")
 
@@ -111,7 +112,7 @@ def run(options: argparse.Namespace) -> int | None:
         with _told_in_a_sentence():
             for name in options.ids:
                 check_id(name)
-    elif options.action in ("report", "verify", "pages"):
+    elif options.action in ("report", "verify", "compare", "pages"):
         _check_results(options)
     require_lab()
     if options.action in ("run", "status") and options.out is None:
@@ -135,12 +136,16 @@ def _told_in_a_sentence() -> Iterator[None]:
 
 def _check_results(options: argparse.Namespace) -> None:
     """Refuse a folder without results, or without those of the ids, and a file without a folder."""
+    folders = {"--out": options.out}
+    if options.action == "compare":
+        folders["FOLDER"] = options.folder
+    for argument, where in folders.items():
+        if not any(where.glob("*/numbers.json")):
+            raise UsageError(
+                f"argument {argument}: must be a folder with results, as softmargin reproduce run "
+                f"writes them, but {quoted(str(where))} has none."
+            )
     there = sorted(path.parent.name for path in options.out.glob("*/numbers.json"))
-    if not there:
-        raise UsageError(
-            "argument --out: must be a folder with results, as softmargin reproduce run writes "
-            f"them, but {quoted(str(options.out))} has none."
-        )
     for name in getattr(options, "ids", ()):
         if name not in there:
             raise UsageError(
@@ -183,11 +188,16 @@ def _chosen(
 def _status(options: argparse.Namespace) -> None:
     from softmargin.papers.run import check_folder
     from softmargin.papers.store import CellStore
+    from softmargin.papers.write import read_results
 
     store = CellStore(options.out)
-    rows = [("id", "cells", "finished", "failed", "work done")]
+    rows = [("id", "cells", "finished", "failed", "work done", "result")]
     _, chosen = _chosen(options, ["all"])
     check_folder(options.out, [cell for own in chosen.values() for cell in own])
+    results = {
+        meta["id"]: f"{meta['scale']}, seeds: {len(meta['seeds'])}, {outcome.verdict.word}"
+        for meta, outcome in read_results(options.out)
+    }
     for name, cells in chosen.items():
         if not cells:
             continue
@@ -195,7 +205,8 @@ def _status(options: argparse.Namespace) -> None:
         failed = sum(store.error(cell) is not None for cell in cells)
         done = sum(cell.seconds * store.progress(cell) for cell in cells)
         share = f"{100 * done / sum(cell.seconds for cell in cells):.0f} %"
-        rows.append((name, str(len(cells)), str(finished), str(failed), share))
+        counts = str(len(cells)), str(finished), str(failed)
+        rows.append((name, *counts, share, results.get(name, "-")))
     print_table(rows)
 
 
@@ -254,7 +265,7 @@ def _run(options: argparse.Namespace) -> None:
         to_do = {cell.key: cell for cell in cells if not store.is_finished(cell)}
         if options.scale == "paper" and not options.yes and to_do:
             check_means(list(to_do.values()))
-        check_data(cells, options.scale)
+        check_data(list(to_do.values()), options.scale)
     check_out(options.out)
     with writing_to(options.out), _told_in_a_sentence():
         if (options.out / CELLS).exists() and not (options.out / CELLS).is_dir():
@@ -329,6 +340,24 @@ def _verify(options: argparse.Namespace) -> int:
     return DIFFERS if problems else 0
 
 
+def _compare(options: argparse.Namespace) -> None:
+    """Set results beside those of another folder; print the largest difference of each."""
+    from softmargin.papers.compare import compare
+
+    rows, remarks = [("id", "numbers", "sd apart", "where most", "verdict")], []
+    for found in compare(options.folder, options.out):
+        remarks += [f"{found.id}: {remark}." for remark in found.remarks]
+        committed, own = found.verdicts
+        word = own if own == committed else f"{own}, committed: {committed}"
+        if found.differences:
+            most = found.differences[0]
+            numbers, apart = str(len(found.differences)), f"{most.spreads:.2f}"
+            rows.append((found.id, numbers, apart, str(most) if most.spreads else "-", word))
+    if len(rows) > 1:
+        print_table(rows)
+    print(*remarks, sep="\n", end="\n" if remarks else "")
+
+
 ACTIONS: dict[str, tuple[str, Callable[[argparse.Namespace], int | None]]] = {
     "list": ("show every id with its size and how long it takes", _list),
     "plan": ("show the cells of ids, what each trains, and what that takes", _plan),
@@ -336,6 +365,7 @@ ACTIONS: dict[str, tuple[str, Callable[[argparse.Namespace], int | None]]] = {
     "status": ("show how far every id is", _status),
     "report": ("write one page over all results, to look at in a browser", _report),
     "verify": ("compute written results again from what they were made of, and compare", _verify),
+    "compare": ("set your own results beside committed ones, by the spread over seeds", _compare),
     "pages": ("write the pages of results again, from their numbers", _pages),
 }
 COMMAND = Command(

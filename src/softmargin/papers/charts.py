@@ -234,23 +234,17 @@ def reliability(runs: Runs) -> list[Chart]:
 
 def _diagram(runs: Runs, task: Task, method: Method) -> Series:
     """Return confidence, accuracy and number of predictions of every bin, over all seeds."""
-    import torch
-
-    from softmargin.calibration import bin_statistics, top_label
-
-    found = []
-    for result, place in runs.runs(task, method):
-        logits = torch.from_numpy(np.asarray(result.arrays["test_logits"][place])).float()
-        y = torch.from_numpy(np.asarray(result.arrays["test_labels"])).long()
-        found.append(top_label(logits, y, from_logits=True))
-    confidence, correct = (torch.cat(each) for each in zip(*found, strict=True))
-    bins = bin_statistics(confidence, correct)
+    counts, confidence, accuracy = (
+        runs.numbers(task, method, "bins", part) for part in ("counts", "confidence", "accuracy")
+    )
+    whole = counts.sum(0)
+    filled = np.where(whole > 0, whole, np.nan)  # an empty bin has neither
     return Series(
         method.name,
-        bins.confidence.tolist(),
-        bins.accuracy.tolist(),
+        ((counts * confidence).sum(0) / filled).tolist(),
+        ((counts * accuracy).sum(0) / filled).tolist(),
         beta=method.beta,
-        size=bins.counts.tolist(),
+        size=whole.tolist(),
     )
 
 

@@ -70,11 +70,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell gave: plain numbers, arrays that are too long for JSON, and how long it took."""
+    """What a cell gave: plain numbers, arrays that are too long for JSON, and how long it took.
+
+    ``data`` says by name which copies of data sets it was computed from, where that was recorded.
+    """
 
     numbers: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
     seconds: float = 0.0
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 Finished = Sequence[tuple[Cell, Result]]

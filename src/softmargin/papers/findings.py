@@ -7,14 +7,14 @@ A finding is declared as :class:`Compare` (one method above or below another), :
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softmargin.papers.outcome import Finding, Verdict
-from softmargin.papers.statistics import Comparison, paired_bootstrap
+from softmargin.papers.statistics import Comparison, holm, paired_bootstrap, paired_t_test
 
 if TYPE_CHECKING:
     from softmargin.papers.grid import Task
@@ -78,7 +78,10 @@ class Monotone:
 
 @dataclass(frozen=True)
 class Best:
-    """No other method has a higher mean (sign 1), or a lower one (-1)."""
+    """A method lies above all others (sign 1), or below them (-1), beyond the spread over seeds.
+
+    The one that counts is the best of the others: within the spread the finding is left open.
+    """
 
     score: Score
     method: str
@@ -88,12 +91,18 @@ class Best:
         """Judge it; a method that diverged is not the best."""
         values = {each.name: self.score.of(runs, task, each) for each in runs.methods(task)}
         means = {name: self.sign * float(own.mean()) for name, own in values.items()}
-        best = max(means, key=lambda name: np.nan_to_num(means[name], nan=-np.inf))
+        ranked = sorted(values, key=lambda name: -np.nan_to_num(means[name], nan=-np.inf))
+        best = ranked[0]
         which, digits = "highest" if self.sign > 0 else "lowest", self.score.digits
         text = f"{self.score.on(task)} is {which} for {best}, {shown(values[best], digits)}"
+        rival = next((name for name in ranked if name != self.method), self.method)
         if best != self.method:
             text += f" ({self.method} has {shown(values[self.method], digits)})"
-        return [Finding(text, best == self.method)]
+        elif np.isfinite(means[rival]):
+            text += f" ({rival} has {shown(values[rival], digits)})"
+        if not np.isfinite(means[self.method]) or not np.isfinite(means[rival]):
+            return [Finding(text, best == self.method)]
+        return [judged(text, values[self.method], values[rival], self.sign)]
 
 
 # --- the rule
@@ -110,13 +119,26 @@ def verdict(scale: str, findings: Sequence[Finding], remark: str = "") -> Verdic
         word = "holds in part"
     else:
         word = "left open" if all(each.agrees is None for each in findings) else "does not hold"
-    return Verdict(word, tuple(findings), remark)
+    return Verdict(word, corrected(findings), remark)
+
+
+def corrected(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings with p-values after Holm's correction over those that have one."""
+    found = holm([np.nan if each.p is None else each.p for each in findings])
+    return tuple(
+        each if each.p is None else replace(each, adjusted=float(p))
+        for each, p in zip(findings, found, strict=True)
+    )
 
 
 RULE = (
     "One value is called above or below another where the 95 % bootstrap interval of the paired "
     "difference over seeds leaves out 0, which for three seeds means that all three differences "
-    "have one sign; otherwise the finding is left open. The claim holds if all findings agree "
+    "have one sign; otherwise the finding is left open. A method is called the highest or lowest "
+    "of all where it is so against the best of the others; within that spread it is left open. "
+    "p-values "
+    "after Holm's correction are over the comparisons that the verdict rests on; its word does not "
+    "depend on them. The claim holds if all findings agree "
     "with it, holds in part if some do, is left open if all findings are, and otherwise does not "
     "hold."
 )
@@ -138,8 +160,17 @@ def compare(
         f"{what} is {shown(values[a], digits)} for {a} against {shown(values[b], digits)} for {b} "
         f"({interval(comparison, digits)})"
     )
+    return judged(text, values[a], values[b], sign)
+
+
+def judged(text: str, a: Floats, b: Floats, sign: int) -> Finding:
+    """Find whether a lies above (sign 1) or below (-1) b beyond the spread, with p-values."""
+    comparison = against(a, b)
+    if comparison is None:
+        return Finding(text, None)
     clear = direction(comparison)
-    return Finding(text, None if clear == 0 else clear == sign)
+    agrees = None if clear == 0 else clear == sign
+    return Finding(text, agrees, paired_t_test(a, b).p, comparison.p)
 
 
 def against(a: Floats, b: Floats) -> Comparison | None:

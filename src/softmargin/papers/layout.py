@@ -15,6 +15,7 @@ from softmargin.papers.statistics import summary
 
 ENOUGH = 3  # values for an interval, where some seeds have none
 MARK = "†"
+ELSEWHERE = "‡"  # at a number of the paper's that is of another test
 NOTHING = "–"
 DETAILS = (
     "",
@@ -72,12 +73,14 @@ class Layout:
         return any(each.paper for row in self.rows.values() for each in row)
 
 
-def layout(table: ResultTable, seeds: int) -> Layout:
+def layout(table: ResultTable, seeds: int, elsewhere: Mapping[str, str] | None = None) -> Layout:
     """Lay a table out.
 
     Args:
         table: the table.
         seeds: how many seeds it was run with; as many values are one per seed.
+        elsewhere: why numbers of the paper's are of another test than ours, by row or column, or
+            with an empty key for all of them: these are marked, and no difference is taken.
 
     Example:
         >>> entries = [Entry("iris", "β = 1", (95.0, 96.0), paper=95.1)]
@@ -87,31 +90,40 @@ def layout(table: ResultTable, seeds: int) -> Layout:
         >>> found.details[0][:6]
         ['iris', 'β = 1', '2', '95.50 [89.15, 101.85]', '95.1', '0.40']
     """
+    reasons = elsewhere or {}
     by_place = {(each.row, each.column): each for each in table.entries}
     if len(by_place) < len(table.entries):
         raise ValueError(f"entries of table {table.title!r} must have one place each.")
     columns = list(dict.fromkeys(each.column for each in table.entries))
     rows = {
-        row: [_shown(table, by_place.get((row, column))) for column in columns]
+        row: [_shown(table, by_place.get((row, column)), reasons) for column in columns]
         for row in dict.fromkeys(each.row for each in table.entries)
     }
     unit = f", {table.unit}" if table.unit else ""
     details = [
-        _detail(each, table.digits, seeds)
+        _detail(each, table.digits, seeds, reasons)
         for each in table.entries
         if each.comparison is not None or each.spread is not None
     ]
     headings = [table.row_heading, *columns]
-    said = _caption(table), _methods(table, seeds)
+    said = _caption(table, reasons), _methods(table, seeds)
     return Layout(f"{table.title}{unit}", headings, rows, said[0], details, said[1])
 
 
-def _shown(table: ResultTable, entry: Entry | None) -> Shown:
+def _elsewhere(entry: Entry, reasons: Mapping[str, str]) -> str:
+    """Return why the paper's number is of another test, or nothing."""
+    found = (reasons.get(name, "") for name in (entry.row, entry.column, ""))
+    return "" if entry.paper is None else next(filter(None, found), "")
+
+
+def _shown(table: ResultTable, entry: Entry | None, reasons: Mapping[str, str]) -> Shown:
     if entry is None:
         return Shown()
     paper = "" if entry.paper is None else _printed(entry.paper, table.digits)
     if entry.paper_sd is not None:
         paper += f" ± {_number(entry.paper_sd, table.digits)}"
+    if _elsewhere(entry, reasons):
+        paper += f" {ELSEWHERE}"
     ours = _number(entry.mean, table.digits)
     if entry.spread is not None:
         ours += f" ± {_number(entry.spread, table.digits)}"
@@ -123,7 +135,7 @@ def _shown(table: ResultTable, entry: Entry | None) -> Shown:
     return Shown(ours, paper, MARK, f"significantly {word} than the baseline")
 
 
-def _detail(entry: Entry, digits: int, seeds: int) -> list[str]:
+def _detail(entry: Entry, digits: int, seeds: int, reasons: Mapping[str, str]) -> list[str]:
     mean = _number(entry.mean, digits)
     if _is_over_seeds(entry, seeds):
         over = summary(entry.values)
@@ -131,6 +143,8 @@ def _detail(entry: Entry, digits: int, seeds: int) -> list[str]:
     cells = [entry.row, entry.column, str(len(entry.values)), mean]
     if entry.paper is None:
         cells += [NOTHING, NOTHING]
+    elif _elsewhere(entry, reasons):
+        cells += [f"{_printed(entry.paper, digits)} {ELSEWHERE}", NOTHING]
     else:
         cells += [_printed(entry.paper, digits), _number(entry.mean - entry.paper, digits)]
     found = entry.comparison
@@ -142,7 +156,7 @@ def _detail(entry: Entry, digits: int, seeds: int) -> list[str]:
     return [*cells, difference, _p_value(found.p), _p_value(entry.adjusted) + mark]
 
 
-def _caption(table: ResultTable) -> str:
+def _caption(table: ResultTable, reasons: Mapping[str, str]) -> str:
     """Return what the numbers are, in the words that this table needs."""
     sizes = sorted({len(each.values) for each in table.entries if len(each.values) > 1})
     said = []
@@ -154,6 +168,9 @@ def _caption(table: ResultTable) -> str:
         holm = any(each.adjusted is not None for each in table.entries)
         after = " after Holm's correction" if holm else ""
         said.append(f"{MARK} differs from the baseline, p < {SIGNIFICANT:g}{after}.")
+    other = dict.fromkeys(_elsewhere(each, reasons) for each in table.entries)
+    if why := "; ".join(filter(None, other)):
+        said.append(f"{ELSEWHERE} The paper's number is of another test: {why}.")
     return " ".join([*said, table.note]).strip()
 
 

@@ -82,10 +82,34 @@ class ResultTable:
 
 @dataclass(frozen=True)
 class Finding:
-    """A part of a claim: the numbers in words, and whether they agree; None if that is open."""
+    """A part of a claim.
+
+    Attributes:
+        text: the numbers in words.
+        agrees: whether they agree with the claim; None if that is open.
+        p: of the paired t-test, where two methods are compared over seeds.
+        exact: p-value of the exact test of the same.
+        adjusted: p after Holm's correction over the findings of the verdict.
+    """
 
     text: str
     agrees: bool | None
+    p: float | None = None
+    exact: float | None = None
+    adjusted: float | None = None
+
+    @property
+    def told(self) -> str:
+        """The text with its p-values, where it has them.
+
+        Example:
+            >>> Finding("a is 1 above b", True, 0.0039, 0.0625, 0.0117).told
+            'a is 1 above b; p = 0.004 by paired t-test, 0.012 after Holm, 0.062 exact'
+        """
+        if self.p is None or self.exact is None or self.adjusted is None:
+            return self.text
+        t, holm, exact = (f"{p:.3f}" for p in (self.p, self.adjusted, self.exact))
+        return f"{self.text}; p = {t} by paired t-test, {holm} after Holm, {exact} exact"
 
 
 @dataclass(frozen=True)
@@ -108,8 +132,37 @@ class Verdict:
         return {
             title: texts
             for title, agrees in AGREEMENT.items()
-            if (texts := [each.text for each in self.findings if each.agrees is agrees])
+            if (texts := [each.told for each in self.findings if each.agrees is agrees])
         }
+
+    @property
+    def counts(self) -> str:
+        """How many findings agree with the claim, in words; nothing where there are none."""
+        found = [f"{len(texts)} {title}" for title, texts in self.groups.items()]
+        many = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        return f"{many}: {', '.join(found)}" if found else ""
+
+    @property
+    def significance(self) -> str:
+        """How many comparisons are significant after Holm's correction, in a sentence."""
+        tested = [each for each in self.findings if each.adjusted is not None]
+        found = [each for each in tested if each.adjusted < SIGNIFICANT]  # type: ignore[operator]
+        if not tested:
+            return ""
+        return (
+            f"Of the {len(tested)} comparison{'s' if len(tested) > 1 else ''} that it rests on, "
+            f"{len(found) or 'none'} {'are' if len(found) > 1 else 'is'} significant after Holm's "
+            f"correction (paired t-test, p < {SIGNIFICANT:g})."
+        )
+
+    @property
+    def deciding(self) -> str:
+        """The finding that decides the word: the first against the claim, or open, or for it."""
+        for agrees in (False, None, True):
+            for each in self.findings:
+                if each.agrees is agrees:
+                    return each.text
+        return ""
 
     @property
     def sentence(self) -> str:

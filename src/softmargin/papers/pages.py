@@ -10,8 +10,10 @@ from typing import Any
 
 from softmargin._papers import PAPERS
 from softmargin._table import markdown_table
+from softmargin.papers.grid import TITLES
 from softmargin.papers.layout import DETAILS, NOTHING, Layout, Shown, layout
 from softmargin.papers.outcome import VERDICTS, Outcome
+from softmargin.papers.provenance import data_of, not_comparable, size_of, title_of, told
 
 Results = Sequence[tuple[Mapping[str, Any], Outcome]]  # as softmargin.papers.write reads them
 SCALES = {
@@ -20,6 +22,7 @@ SCALES = {
     "paper": "paper: the recipe as printed",
 }
 UNTRAINED = "nothing"  # the work of cells without a network
+MOST_DATA = 4  # data sets that the overview names
 MOST_COLUMNS = 7  # more than these have the paper's values in a table of their own
 LONGEST_OPEN = 8  # rows of intervals that are shown without a click
 COUNTED = {  # of one claim, and of several
@@ -29,6 +32,11 @@ COUNTED = {  # of one claim, and of several
     "left open": ("is left open", "are left open"),
     "shown": ("is a figure of theory", "are figures of theory"),
     "path only": ("is a smoke run", "are smoke runs"),
+}
+SAYINGS = {  # of a claim, where the word is no verb
+    "left open": "is left open",
+    "shown": "is shown by theory",
+    "path only": "is not judged by a smoke run",
 }
 DISTINCT = (
     "Results with the same verdict that rest on the same trained networks are one piece of "
@@ -47,7 +55,9 @@ def result_page(meta: Mapping[str, Any], outcome: Outcome) -> str:
         "result.md.j2",
         meta=meta,
         outcome=outcome,
-        tables=[layout(each, len(meta["seeds"])) for each in outcome.tables],
+        tables=[layout(each, len(meta["seeds"]), not_comparable(meta)) for each in outcome.tables],
+        paper=PAPERS[meta["paper"]],
+        saying=SAYINGS.get(outcome.verdict.word, outcome.verdict.word),
         setup=setup_of(meta, outcome),
         source=source,
         whose=whose,
@@ -65,15 +75,16 @@ def index_page(results: Results) -> str:
         [
             f"[{meta['id']}]({meta['id']}/README.md)",
             f"{meta['paper']}, {meta['where']}",
-            meta["title"],
-            meta["scale"],
-            str(len(meta["seeds"])),
+            meta["claim"],
+            trained_on(meta),
+            f"{meta['scale']}, {len(meta['seeds'])}",
             outcome.verdict.word,
             ", ".join(shared[meta["id"]]) or NOTHING,
         ]
         for meta, outcome in results
     ]
-    return _render("index.md.j2", results=results, rows=rows, verdicts=VERDICTS)
+    papers = {meta["paper"]: PAPERS[meta["paper"]] for meta, _ in results}
+    return _render("index.md.j2", results=results, rows=rows, verdicts=VERDICTS, papers=papers)
 
 
 def claims_page(results: Results) -> str:
@@ -184,7 +195,24 @@ def source(meta: Mapping[str, Any]) -> str:
     paper = PAPERS[meta["paper"]]
     if paper.is_ours:
         return f"{capital(paper.subject)}: from {meta['where']}."
-    return f"{meta['where']} of the paper on {paper.subject} ({meta['paper']})."
+    return f"{meta['where']} of {meta['paper']}, {paper.reference}."
+
+
+def trained_on(meta: Mapping[str, Any]) -> str:
+    """Return which networks were trained on how much data, in a few words."""
+    common = meta["configuration"]["common"]
+    cells = [{**common, **cell["config"]} for cell in meta["configuration"]["cells"]]
+    data = data_of(meta)
+    # those of MNIST and of tables are fully connected, and do not say so
+    networks = [TITLES.get(cell.get("model", "fcnn"), cell.get("model")) for cell in cells]
+    said = [f"{each} networks" for each in dict.fromkeys(networks)] if data else []
+    for name in data if len(data) <= MOST_DATA else ():
+        copy = meta["data"].get(name)
+        size = f" ({size_of(copy)})" if isinstance(copy, Mapping) else ""
+        said.append(f"{title_of(name)}{size}")
+    if len(data) > MOST_DATA:
+        said.append(f"{len(data)} data sets")
+    return ", ".join(said) or NOTHING
 
 
 def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
@@ -194,6 +222,7 @@ def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
         "scale": SCALES.get(meta["scale"], meta["scale"]),
         "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
         **{key: str(value) for key, value in outcome.setup.items()},
+        **{f"data, {name}": text for name, text in told(meta).items()},
         "differs from the paper's recipe": meta["deviations"] or "no known differences",
     }
 

@@ -24,6 +24,7 @@ from softmargin.papers.core import SCALES, Experiment, experiments, usual_folder
 from softmargin.papers.layout import DETAILS, NOTHING, Layout, layout
 from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
 from softmargin.papers.pages import LONGEST_OPEN, capital, setup_of, source, whose
+from softmargin.papers.provenance import not_comparable
 from softmargin.papers.store import CELLS, ERROR, RESULT, CellStore
 from softmargin.papers.write import read_results
 from softmargin.report.page import asset, content_policy, render, style_of
@@ -73,7 +74,8 @@ def results_page(folder: Path) -> str:
             (chart, caption(chart), _island(spec))
             for chart, spec in zip(outcome.charts, specs, strict=True)
         ]
-        tables = [layout(table, len(meta["seeds"])) for table in outcome.tables]
+        other = not_comparable(meta)
+        tables = [layout(table, len(meta["seeds"]), other) for table in outcome.tables]
         parts.append(Part(meta, outcome, tables, figures, setup_of(meta, outcome)))
     lines = _lines(found, known, CellStore(folder))
     counts = Counter(verdict.word for _, verdict in lines)

@@ -26,6 +26,7 @@ from softmargin._files import UNFINISHED
 from softmargin._warnings import plain_warnings
 from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
+from softmargin.papers.provenance import of_results
 from softmargin.papers.store import FULL, CellStore
 from softmargin.papers.write import PAGE, read_results, write_index, write_result
 from softmargin.training.folder import RunFolder
@@ -219,6 +220,8 @@ def conclude(
         if lacking := sum(not store.is_finished(cell) for cell in cells):
             missing[experiment.id] = lacking, len(cells)
             continue
+        for cell in cells:
+            store.tidy(cell)
         finished = [(cell, store.result(cell)) for cell in cells]
         try:
             outcome = experiment.conclude(scope, finished)
@@ -228,7 +231,8 @@ def conclude(
         seconds = sum(result.seconds for _, result in finished)
         with store.locked():
             RunFolder(folder).clean()
-            write_result(experiment, scope, outcome, folder, {"seconds": f"{seconds:.0f}"})
+            facts, data = {"seconds": f"{seconds:.0f}"}, of_results(finished)
+            write_result(experiment, scope, outcome, folder, facts, data)
         if tell is not None:
             tell(experiment.id, outcome, folder)
     with store.locked():
@@ -247,7 +251,10 @@ def check_folder(out: Path, cells: Sequence[Cell] = ()) -> None:
 
 
 def check_replaced(out: Path, wanted: Scoped) -> None:
-    """Refuse to replace results by those of a smaller scale, or of fewer seeds at the same one."""
+    """Refuse to replace results by those of a smaller scale, or of fewer seeds at the same one.
+
+    Smoke results are not written beside larger ones at all.
+    """
     there = {meta["id"]: (meta["scale"], len(meta["seeds"])) for meta, _ in read_results(out)}
     for experiment, scope in wanted:
         if experiment.id not in there:
@@ -259,3 +266,9 @@ def check_replaced(out: Path, wanted: Scoped) -> None:
                 f"with {seeds} seeds, which --scale {scope.scale} with {len(scope.seeds)} seeds "
                 "would replace: name another folder, or add --replace-larger."
             )
+    larger = sorted(name for name, (scale, _) in there.items() if scale != SCALES[0])
+    if larger and any(scope.scale == SCALES[0] for _, scope in wanted):
+        raise ValueError(
+            f"argument --out: {str(out)!r} has results of a larger scale than {SCALES[0]}, such "
+            f"as {larger[0]}: name another folder, or add --replace-larger."
+        )

@@ -149,6 +149,32 @@ def paired_bootstrap(a: ArrayLike, b: ArrayLike, seed: int) -> Comparison:
     return Comparison(float(row.mean()), float(low), float(high), p, n, method)
 
 
+def paired_t_test(a: ArrayLike, b: ArrayLike) -> Comparison:
+    """Compare two methods over seeds by Student's t: interval and p-value of mean(a - b).
+
+    It takes differences for normal, and can find for a few seeds what the exact test cannot. If
+    all differences are equal there is no spread: p is 1 where they are 0 and otherwise 0.
+
+    Example:
+        >>> a, b = [91.2, 90.8, 91.9, 91.4, 91.1], [90.9, 90.1, 91.0, 90.9, 90.5]
+        >>> result = paired_t_test(a, b)
+        >>> round(result.low, 2), round(result.high, 2), round(result.p, 4)
+        (0.32, 0.88, 0.0039)
+    """
+    first, second = _finite_values("a", a), _finite_values("b", b)
+    n = first.size
+    if n != (other := second.size):
+        raise ValueError(f"a and b must hold one value per seed each, but got {n} and {other}.")
+    require_spread(n)
+    mean, sd = _mean_and_sd(first - second)
+    method = f"paired t-test, {LEVEL} interval"
+    if sd == 0.0:
+        return Comparison(mean, mean, mean, float(mean == 0.0), n, f"{method}; all seeds equal")
+    error = sd / math.sqrt(n)
+    half = t_quantile(n) * error
+    return Comparison(mean, mean - half, mean + half, t_test_p(mean, error, n), n, method)
+
+
 def sign_flip_p(differences: ArrayLike, seed: int = 0) -> float:
     """Return the two-sided p-value of the paired permutation test on the mean.
 

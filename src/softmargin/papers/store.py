@@ -4,6 +4,10 @@
 finished, ``error.txt`` where it failed, ``progress`` while it runs, and whatever checkpoints the
 work itself keeps there, which are removed when it is finished. ``result.json`` has its own
 checksum and that of the arrays: a cell that was damaged afterwards is refused.
+
+``cells/<key>.json`` holds the same without test logits, rounded and small enough to be committed
+(:mod:`softmargin.papers.compact`). It is written when a cell finishes, and read where the folder of
+the cell is not there: what is committed is not trained again.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ import json
 import shutil
 import time
 import traceback
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from softmargin._files import UNFINISHED, DamagedFileError, read_json, write_file, write_json
+from softmargin.papers import compact, provenance
 from softmargin.papers.core import Cell, Result, find_work
 from softmargin.training.folder import RunFolder
 
-CELLS = ".cells"
+CELLS, COMMITTED = ".cells", "cells"
 RESULT, ARRAYS, ERROR, PROGRESS = "result.json", "arrays.npz", "error.txt", "progress"
 FORMAT = 1  # of a cell's files; those before it was written down are of the first
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no other cell would find space either
@@ -47,9 +53,17 @@ class CellStore:
         """Return the folder of a cell."""
         return self.root / CELLS / cell.key
 
-    def is_finished(self, cell: Cell) -> bool:
-        """Whether the cell has a result."""
+    def committed(self, cell: Cell) -> Path:
+        """Return the file with what a cell commits."""
+        return self.root / COMMITTED / f"{cell.key}.json"
+
+    def is_full(self, cell: Cell) -> bool:
+        """Whether the cell has a result with all its arrays."""
         return (self.folder(cell) / RESULT).exists()
+
+    def is_finished(self, cell: Cell) -> bool:
+        """Whether the cell has a result, here or committed."""
+        return self.is_full(cell) or self.committed(cell).exists()
 
     def error(self, cell: Cell) -> str | None:
         """Return what a cell failed with, if it did."""
@@ -98,7 +112,9 @@ class CellStore:
             started = time.monotonic()
             try:
                 result = find_work(cell.work)(cell.config, folder, tell)
-                _keep(folder, result, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                _keep(folder, result, seconds, provenance.of_cell(cell))
+                self._commit(cell)
             except Exception as error:
                 if isinstance(error, OSError) and error.errno in FULL:
                     raise
@@ -106,34 +122,68 @@ class CellStore:
                 self.keep_error(cell, text)
 
     def tidy(self, cell: Cell) -> None:
-        """Remove what is left where a process was killed just after it had finished a cell."""
+        """Do what is left to do where a process was killed just after it had finished a cell."""
         folder = self.folder(cell)
-        if any(map(_has_served, folder.iterdir())):
+        if not self.is_full(cell):
+            return
+        if any(map(_has_served, folder.iterdir())) or not self.committed(cell).exists():
             with RunFolder(folder).locked(wait=True):
+                self._commit(cell)
                 _tidy(folder)
 
-    def result(self, cell: Cell) -> Result:
-        """Return the result of a finished cell.
+    def _commit(self, cell: Cell) -> None:
+        """Write what a finished cell commits, unless it is there; its folder is locked."""
+        path = self.committed(cell)
+        for left in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # by a killed writer
+            left.unlink(missing_ok=True)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, compact.packed(cell, self.result(cell)), compact.dumps)
 
-        Cells of earlier versions do not say whether they have arrays, and have no checksum.
+    def result(self, cell: Cell) -> Result:
+        """Return the result of a finished cell as conclusions read it, which is rounded.
+
+        Where it was committed and is not here in full, it has no test logits.
 
         Raises:
             DamagedFileError: where a file of the cell is not what was written.
             ValueError: where it is of another version.
         """
+        if self.is_full(cell):
+            return compact.rounded(cell, provenance.completed(cell, self._full(cell)))
+        return self.committed_result(cell)
+
+    def committed_result(self, cell: Cell) -> Result:
+        """Return what a cell has committed; raises as :meth:`result` does."""
+        path = self.committed(cell)
+        remedy = "restore it, or delete it and run the same command again"
+        stored = read_format(path, "committed cells", compact.FORMAT, remedy)
+        try:
+            if Cell(stored["work"], stored["config"], "").key != cell.key:
+                raise DamagedFileError(path, "it has the numbers of another cell", remedy)
+            return compact.unpacked(stored)
+        except (KeyError, TypeError, AttributeError, zlib.error) as error:
+            raise DamagedFileError(path, f"it cannot be read ({error})", remedy) from None
+
+    def _full(self, cell: Cell) -> Result:
+        """Return the result in a cell's folder.
+
+        Cells of earlier versions do not say whether they have arrays, and have no checksum.
+        """
         folder = self.folder(cell)
         remedy = (
             f"delete the folder {str(folder)!r} and run the same command again, which computes "
-            "this cell again"
+            "this cell again unless its numbers are committed"
         )
         stored = read_format(folder / RESULT, "cells", FORMAT, remedy, unsaid=1)
         for name, kind in (("numbers", dict), ("seconds", (int, float))):
             if not isinstance(stored.get(name), kind):
                 raise DamagedFileError(folder / RESULT, f"it has no {name}", remedy)
         numbers, seconds = stored["numbers"], float(stored["seconds"])
+        data = stored.get("data", {})
         path, expected = folder / ARRAYS, stored.get("arrays", ...)
         if expected is None or (expected is ... and not path.exists()):
-            return Result(numbers, {}, seconds)
+            return Result(numbers, {}, seconds, data)
         if not path.exists():
             raise DamagedFileError(path, "it is missing", remedy)
         content = path.read_bytes()
@@ -141,12 +191,12 @@ class CellStore:
             raise DamagedFileError(path, "it does not match its checksum", remedy)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                return Result(numbers, dict(arrays), seconds)
+                return Result(numbers, dict(arrays), seconds, data)
         except Exception as error:  # of an archive without a checksum anything may be broken
             raise DamagedFileError(path, f"it cannot be read ({error})", remedy) from None
 
 
-def _keep(folder: Path, result: Result, seconds: float) -> None:
+def _keep(folder: Path, result: Result, seconds: float, data: Mapping[str, Any]) -> None:
     """Write the files of a result, the one that says "finished" last."""
     content: dict[str, Any] = {"format": FORMAT, "numbers": result.numbers, "arrays": None}
     if result.arrays:
@@ -154,7 +204,7 @@ def _keep(folder: Path, result: Result, seconds: float) -> None:
         np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
         write_file(folder / ARRAYS, buffer.getvalue())
         content["arrays"] = checksum(buffer.getvalue())
-    write_json(folder / RESULT, {**content, "seconds": round(seconds, 2)})
+    write_json(folder / RESULT, {**content, "seconds": round(seconds, 2), "data": data})
     _tidy(folder)
 
 

@@ -1,9 +1,10 @@
 """Verifying results: everything that is written is computed again from what it was made of.
 
-Where the finished cells of a result are there, its tables, charts and verdict are concluded again
-from them and compared with ``numbers.json``, and stored test logits are scored again
-(:mod:`softmargin.papers.rescoring`). A fresh clone has no cells: there, and everywhere else,
-numbers that follow from others of the same file, and the pages, are checked against each other.
+Where the finished cells of a result are there, in full or as they were committed, its tables,
+charts and verdict are concluded again from them and compared with ``numbers.json``. Of full cells
+stored test logits are scored again (:mod:`softmargin.papers.rescoring`). Results of earlier
+versions have no committed cells: there, and everywhere else, numbers that follow from others of
+the same file, and the pages, are checked against each other.
 
 A comparison is of an entry's values with those of its baseline, another entry of the table: its
 difference, interval and p-value follow from both. Where folds of cross-validation were compared, of
@@ -19,6 +20,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from softmargin._files import DamagedFileError
 from softmargin.papers import core
@@ -129,12 +132,25 @@ def _checked_cells(
             checked.problems.append(f"{name}: cannot be read: {error}")
             return []
         finished.append((cell, result))
+        checked.problems += [f"{name}: {problem}" for problem in _uncommitted(cell, store, result)]
         if cell.key not in scored:  # experiments share cells
             scored.add(cell.key)
             found = list(score_again(cell, result))
             checked.scores += len(found)
             checked.problems += [f"{name}: {problem}" for problem in found if problem]
     return finished
+
+
+def _uncommitted(cell: Cell, store: CellStore, result: Result) -> Iterator[str]:
+    """Yield where what is committed of a cell is not what the full one has."""
+    if not store.is_full(cell) or not store.committed(cell).exists():
+        return
+    committed = store.committed_result(cell)
+    for place in differences(plain(committed.numbers), plain(result.numbers)):
+        yield f"what is committed of it differs: {place}"
+    for name, values in committed.arrays.items():
+        if not np.array_equal(values, result.arrays[name], equal_nan=values.dtype.kind == "f"):
+            yield f"what is committed of it differs: {name}"
 
 
 def _concluded_again(

@@ -32,6 +32,7 @@ ONE_LINE = 96
 REMEDY = "restore it, or delete it and run its id again"
 SAID = ("id", "title", "paper", "where", "claim", "deviations", "scale", "seeds", "command")
 META = (*SAID, "versions", "facts", "configuration")
+DATA = "data"  # which copies; results of earlier versions did not record them
 
 
 def write_result(
@@ -40,6 +41,7 @@ def write_result(
     outcome: Outcome,
     folder: Path,
     facts: Mapping[str, str] | None = None,
+    data: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the numbers, figures and page of a result; each file is whole or not there.
 
@@ -49,6 +51,7 @@ def write_result(
         outcome: what was concluded.
         folder: the experiment's own folder, such as ``results/gd-tab1``; made where missing.
         facts: what else is worth keeping, by name.
+        data: which copies of data sets it was computed from, by name.
     """
     names = [chart.name for chart in outcome.charts]
     for name in names:
@@ -57,7 +60,7 @@ def write_result(
                 "charts must have names of their own made of a-z, 0-9, '.', '_' and '-', "
                 f"but got {name!r}."
             )
-    meta = plain(_meta(experiment, scope, facts or {}))
+    meta = plain({**_meta(experiment, scope, facts or {}), DATA: data or {}})
     page = result_page(meta, outcome)
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _figures_in(folder)
@@ -93,7 +96,8 @@ def read_result(folder: Path, name: str = "") -> tuple[dict[str, Any], Outcome]:
         if name and values["id"] != name:
             reason = f"it has the results of {values['id']!r}"
             raise DamagedFileError(folder / NUMBERS, reason, REMEDY)
-        return {name: values[name] for name in META}, Outcome.from_dict(values)
+        meta = {name: values[name] for name in META}
+        return {**meta, DATA: values.get(DATA, {})}, Outcome.from_dict(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"results must be whole, but got {str(folder / NUMBERS)!r}, in which {error} is "
