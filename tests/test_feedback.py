@@ -30,7 +30,7 @@ CALIBRATED = math.log(0.7 * 3 / 0.3)  # where the shown class has probability 0.
 @pytest.mark.parametrize("signal", ["nll_slope", "overconfidence"])
 def test_beta_rises_with_over_confidence_and_falls_with_under_confidence(signal):
     for scale, sign in ((3 * CALIBRATED, 1), (CALIBRATED / 3, -1)):
-        controller = CalibratedBeta(criterion := GradientDecayLoss(), signal=signal)
+        controller = CalibratedBeta(criterion := GradientDecayLoss(), lowest=0.01, signal=signal)
         error = controller.update(*rows(scale))
         assert math.copysign(1, error) == sign
         assert math.copysign(1, math.log(float(criterion.beta))) == sign
@@ -73,7 +73,7 @@ def test_beta_stays_within_its_bounds_and_says_once_that_the_goal_is_out_of_reac
 
 def test_each_class_has_a_beta_moved_by_the_rows_predicted_as_it():
     criterion = GradientDecayLoss()
-    controller = CalibratedBeta(criterion, num_classes=4, signal="overconfidence")
+    controller = CalibratedBeta(criterion, num_classes=4, lowest=0.01)
     sure, target = rows(8.0, right=0.9)
     shown = sure.argmax(1)
     sure[shown == 1] /= 20.0  # not sure enough of the second class

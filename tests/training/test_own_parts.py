@@ -82,7 +82,7 @@ class RandomHead(DeepHead):
 
 
 IRIS = data.load_table("iris")
-BASE = TrainingConfig("iris", "mlp", epochs=4, batch=40, precision="64", clip=1.0)
+BASE = TrainingConfig("iris", "mlp", epochs=4, batch=40, precision="64", clip=1.0, lr=0.01)
 KINDS: list[dict[str, Any]] = [
     {"loss": PowerLoss},
     {"loss": PowerLoss, "loss_options": {"power": 2.0}},

@@ -38,7 +38,7 @@ class CalibratedBeta:
     Args:
         criterion: a loss with a ``beta`` that is not learned.
         gain: how far log β moves per unit of e.
-        lowest: the smallest β, above 0.
+        lowest: the smallest β, above 0; with 1 it never sharpens what is under-confident early on.
         highest: the largest β.
         signal: ``"overconfidence"`` or ``"nll_slope"``.
         num_classes: for a β per class, each moved by the rows predicted as that class; by default
@@ -60,8 +60,8 @@ class CalibratedBeta:
         self,
         criterion: nn.Module,
         *,
-        gain: float = 10.0,
-        lowest: float = 0.01,
+        gain: float = 3.0,
+        lowest: float = 1.0,
         highest: float = 1e4,
         signal: str = "overconfidence",
         num_classes: int | None = None,

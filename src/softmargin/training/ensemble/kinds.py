@@ -34,6 +34,7 @@ class Kind:
 
     def __init__(self, configs: Sequence[TrainingConfig], members: Sequence[Parts]) -> None:
         """Stack the parts."""
+        self.apart = False  # whether the loss gives a value per sample
         self.configs, self.members = configs, members
         config, head = configs[0], members[0].head
         sizes = head.in_features, head.num_classes
@@ -77,6 +78,7 @@ class Kind:
                 f"library's, but got {type(loss).__name__}."
             )
         loss.reduction = "none"
+        self.apart = True
 
     def losses_of(
         self, h: Tensor, y: Tensor, weight: Tensor | None = None
@@ -114,7 +116,7 @@ class Kind:
             z, _ = self.head.probe(self._with_added, h, y)
         if not self.loss.written_out:
             found = self.loss.probe(self.loss.module, z, y)[0]
-            if getattr(self.loss.module, "reduction", "mean") != "none":
+            if not self.apart:
                 check_loss(self.loss.module, found)
 
     @torch.no_grad()
