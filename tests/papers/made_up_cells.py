@@ -165,6 +165,8 @@ def _images(
         arrays["mean_bias"] = np.stack([_bias(config, each, epochs, own) for each in names])
     if "angles by epoch" in measures:
         arrays["angle_counts"] = np.stack([_angle_counts(each, epochs, own) for each in of])
+    if "scaling" in measures:
+        numbers["held_out"] = {"raw": {"nll": scores("nll", "held out")}}
     return Result(numbers, arrays)
 
 

@@ -8,8 +8,15 @@ import pytest
 from softmargin.papers import methods as m
 from softmargin.papers.charts import banded
 from softmargin.papers.core import Result, Scope
-from softmargin.papers.grid import Plan, Task
-from softmargin.papers.runs import ACCURACY, ACCURACY_CURVE, Runs, after_epoch, after_share
+from softmargin.papers.grid import Method, Plan, Task
+from softmargin.papers.runs import (
+    ACCURACY,
+    ACCURACY_CURVE,
+    CHOSEN,
+    Runs,
+    after_epoch,
+    after_share,
+)
 from softmargin.papers.statistics import summary
 from softmargin.papers.tables import MethodTable, ScoreTable
 
@@ -35,6 +42,24 @@ def test_methods_are_paired_by_seed():
     runs = runs_of(lambda name, seed: 0.5 + 0.1 * seed)
     assert ACCURACY.of(runs, TASK, "β = 0.1") == pytest.approx([50.0, 60.0])
     assert runs.note == "Desk scale, 2 seeds"
+
+
+def test_the_chosen_method_is_the_best_on_held_out_images_seed_by_seed():
+    chosen = Method("β chosen", scaling=CHOSEN)
+    plan = Plan([(TASK, METHODS)], [], scalings=(chosen,))
+    names = [method.name for method in METHODS]
+    held_out = {0: [0.3, 0.1, 0.2], 1: [0.3, math.nan, 0.4]}  # one diverged
+    found = []
+    for cell in plan.cells(SCOPE):
+        numbers = {
+            "variants": names,
+            "final": {"accuracy": [0.1, 0.2, 0.3]},
+            "held_out": {"raw": {"nll": held_out[cell.config["seed"]]}},
+        }
+        found.append((cell, Result(numbers)))
+    runs = Runs(SCOPE, found, plan)
+    assert ACCURACY.of(runs, TASK, chosen) == pytest.approx([20.0, 10.0])
+    assert ACCURACY.of(runs, TASK, "β chosen") == pytest.approx([20.0, 10.0])
 
 
 @pytest.mark.parametrize("table", [ScoreTable(ACCURACY), MethodTable("t", [ACCURACY])])

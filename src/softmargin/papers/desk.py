@@ -95,7 +95,7 @@ def useful(data: str, note: str, training: Mapping[str, Any], **fields: Any) -> 
 
 # --- gradient decay
 
-AUGMENTED, PLAIN = {"lr": 0.2, "epochs": 24, "augment": True}, {"lr": 0.4, "epochs": 15}
+AUGMENTED, PLAIN = {"lr": 0.6, "epochs": 30, "augment": True}, {"lr": 0.4, "epochs": 15}
 USEFUL_10, USEFUL_100 = (
     useful(data, "augmented", AUGMENTED, measures=("scaling",)) for data in HELD_OUT
 )

@@ -53,7 +53,8 @@ class Method:
         base: the name without the condition that it is trained under, if there is one.
         condition: such as ``"0.5 of the images"`` or ``"λ = 0.3"``, or nothing.
         amount: the number in it.
-        scaling: for a method that is not trained, but the baseline scaled after training: how.
+        scaling: for a method that is not trained, but the baseline scaled after training: how; or
+            ``"chosen"`` for that of all methods which has the lowest NLL on held-out images.
     """
 
     name: str

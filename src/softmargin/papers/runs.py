@@ -127,6 +127,8 @@ class Runs:
 
 # --- scores
 
+CHOSEN = "chosen"  # of Method.scaling: not scaled, but of all methods the best on held-out images
+
 
 @dataclass(frozen=True)
 class Score:
@@ -164,8 +166,10 @@ class Score:
     phrase: str = ""
 
     def of(self, runs: Runs, task: Task, method: Method | str) -> Floats:
-        """Return the score over seeds; of scaling, that of the scaled baseline."""
+        """Return the score over seeds; of scaling, that of the scaled or chosen network."""
         own = runs.method(task, method) if isinstance(method, str) else method
+        if own.scaling == CHOSEN:
+            return self._chosen(runs, task)
         if own.scaling:
             fitted = runs.serving(task) or task  # on images held out from training
             path = ("scaled", own.scaling, self.path[-1])
@@ -184,6 +188,15 @@ class Score:
         factor = self.factor or (100.0 if self.unit == "%" else 1.0)
         values: Floats = self.offset + factor * found
         return values
+
+    def _chosen(self, runs: Runs, task: Task) -> Floats:
+        """Return, seed by seed, the score of the method whose held-out NLL is the lowest."""
+        methods = runs.methods(task)
+        held_out = [runs.numbers(task, each, "held_out", "raw", "nll") for each in methods]
+        best = np.nan_to_num(np.stack(held_out), nan=np.inf).argmin(0)
+        values = np.stack([self.of(runs, task, each) for each in methods])
+        found: Floats = values[best, np.arange(len(best))]
+        return found
 
     def on(self, task: Task) -> str:
         """Return what findings call the score of a task."""
