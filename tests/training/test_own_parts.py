@@ -156,7 +156,7 @@ def test_numbers_that_differ_do_not_split_a_kind():
 
 def test_the_command_takes_a_class_by_its_path(tmp_path, capsys):
     options = ["--data", "iris", "--model", "mlp", "--epochs", "4", "--batch", "40", "--clip", "1"]
-    options += ["--precision", "64", "--device", "cpu"]
+    options += ["--lr", "0.01", "--precision", "64", "--device", "cpu"]
     options += ["--head", f"{__name__}:DeepHead", "--margin", "0.3"]
     command = ["train", "--out", str(tmp_path / "run"), *options, "--loss", f"{__name__}:PowerLoss"]
     assert main(command) == 0

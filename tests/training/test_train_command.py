@@ -134,7 +134,7 @@ def test_another_number_of_threads_is_said(tmp_path, capsys):
         arguments = ["train", "--data", "iris", "--model", "mlp", "--epochs", "2", "--batch", "45"]
         assert main([*arguments, "--device", "cpu", "--out", str(tmp_path / "same")]) == 0
         assert "thread" not in capsys.readouterr().err
-        torch.set_num_threads(2)
+        arguments += ["--threads", "2"]
         assert main([*arguments, "--device", "cpu", "--out", str(tmp_path / "other")]) == 0
     finally:
         torch.set_num_threads(before)
