@@ -79,7 +79,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hidden_sizes: Sequence[int] = (64,),
         epochs: int = 100,
         batch_size: int | str = "auto",
-        learning_rate: float = 0.003,
+        learning_rate: float = 0.01,
         optimizer: str = "adam",
         weight_decay: float = 0.0,
         early_stopping: bool = False,
