@@ -10,6 +10,11 @@ from scipy.special import softmax
 
 from softmargin.calibration.scaling import TemperatureScaling, VectorScaling
 
+# but what another test left open may be collected, and complain, at any time
+WITHOUT_WARNINGS = pytest.mark.filterwarnings(
+    "error", "default::ResourceWarning", "default::pytest.PytestUnraisableExceptionWarning"
+)
+
 
 def synthetic(rows=2000, classes=10, temperature=1.7, seed=0, bias=None):
     """Return logits and targets for which the best temperature is near the given one."""

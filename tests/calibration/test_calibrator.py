@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scaling_cases import BOTH, GOOD, INFINITE, LABELS, NAN, numbers, synthetic
+from scaling_cases import BOTH, GOOD, INFINITE, LABELS, NAN, WITHOUT_WARNINGS, numbers, synthetic
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -15,7 +15,7 @@ from softmargin.calibration.scaling import (
     VectorScaling,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = WITHOUT_WARNINGS
 
 
 @BOTH

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scaling_cases import (
     BOTH,
+    WITHOUT_WARNINGS,
     numbers,
     synthetic,
 )
@@ -17,7 +18,7 @@ from softmargin.calibration.scaling import (
     VectorScaling,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = WITHOUT_WARNINGS
 
 
 @BOTH

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scaling_cases import BOTH, GOOD, LABELS, nll, numbers, synthetic
+from scaling_cases import BOTH, GOOD, LABELS, WITHOUT_WARNINGS, nll, numbers, synthetic
 
 from softmargin.calibration.scaling import (
     CalibrationWarning,
@@ -15,7 +15,7 @@ from softmargin.calibration.scaling import (
     held_out_calibrators,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = WITHOUT_WARNINGS
 
 
 LIKE_PROBABILITIES = "every row holds numbers of at least 0 with a sum of 1, like probabilities"

@@ -6,7 +6,14 @@ import pytest
 import scipy.optimize
 import torch
 import torch.nn.functional as F
-from scaling_cases import bisect_temperature, never_occurring, nll, random_labels, synthetic
+from scaling_cases import (
+    WITHOUT_WARNINGS,
+    bisect_temperature,
+    never_occurring,
+    nll,
+    random_labels,
+    synthetic,
+)
 from scipy.special import log_softmax
 
 from softmargin.calibration.scaling import (
@@ -14,7 +21,7 @@ from softmargin.calibration.scaling import (
     TemperatureScaling,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = WITHOUT_WARNINGS
 
 
 def one_mistake():

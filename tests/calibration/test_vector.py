@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scaling_cases import never_occurring, nll, random_labels, synthetic
+from scaling_cases import WITHOUT_WARNINGS, never_occurring, nll, random_labels, synthetic
 from scipy.special import log_softmax, softmax
 
 from softmargin.calibration import _vector
@@ -20,7 +20,7 @@ from softmargin.calibration.scaling import (
     VectorScaling,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = WITHOUT_WARNINGS
 
 
 @pytest.fixture(params=["whole Hessian", "conjugate gradients"])

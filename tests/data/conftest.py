@@ -1,7 +1,9 @@
 """Every test has an empty cache of its own; tests marked ``data`` need $SOFTMARGIN_DATA."""
 
+import gc
 import os
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,6 @@ def server():
         threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         yield running
         running.shutdown()
+    with warnings.catch_warnings():  # connections that failed go now, not during another test
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
