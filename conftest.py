@@ -1,4 +1,4 @@
-"""Leave out the modules and pages of frameworks that are not installed."""
+"""Leave out programs, and the modules and pages of frameworks that are not installed."""
 
 from importlib.util import find_spec
 
@@ -20,4 +20,6 @@ NEEDS = {
     "docs/integrations/transformers.md": "transformers",
 }
 
+# programs that draw: tests/test_gallery.py runs them
+collect_ignore_glob = ["docs/gallery/*.py", "docs/images/*.py"]
 collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framework) is None]
