@@ -67,7 +67,8 @@ def executed(path: Path, figures: Path, address: str) -> str:
             if printed.getvalue():
                 parts.append(f"```text\n{printed.getvalue().rstrip()}\n```")
             for number in pyplot.get_fignums():
-                pyplot.figure(number).savefig(figures / f"{path.stem}.png", dpi=144)
+                picture = figures / f"{path.stem}.png"
+                pyplot.figure(number).savefig(picture, dpi=144, bbox_inches="tight")
                 alt = html.escape(title_of(path))
                 parts.append(f'<img src="{address}/{path.stem}.png" alt="{alt}">')
             pyplot.close("all")

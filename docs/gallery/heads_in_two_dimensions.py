@@ -40,6 +40,6 @@ for axes, (name, make) in zip(row, heads.items(), strict=True):
         axes.plot([0, end[0]], [0, end[1]], color=f"C{number}")
     axes.set(title=name, xticks=[], yticks=[])
     axes.set_aspect("equal", adjustable="datalim")
-    found = angle_statistics(features, y, head.weight.detach(), unit="degrees")
+    found = angle_statistics(features, y, head.weight.detach()).degrees()
     print(f"{name}: centres of classes are {found.wc_intra:.0f}° from their weights")
 plt.show()

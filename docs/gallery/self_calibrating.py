@@ -19,14 +19,14 @@ y, held_out_y, fresh_y = classes.split([200, 700, 897])
 
 
 def trained(steered):
-    """Train for 400 steps; return β and over-confidence on the way, and the metrics after."""
+    """Train for 1200 steps; return β and over-confidence on the way, and the metrics after."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     criterion = GradientDecayLoss()
     controller = CalibratedBeta(criterion)
     path = []
-    for _ in range(400):
+    for _ in range(1200):
         rows = torch.randint(0, len(x), (50,))
         optimizer.zero_grad()
         criterion(model(x[rows]), y[rows]).backward()
