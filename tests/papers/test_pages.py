@@ -10,7 +10,7 @@ import pytest
 
 from softmargin._files import write_json
 from softmargin.cli import main
-from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
+from softmargin.papers.outcome import VERDICTS, Outcome, Shortfall, Verdict
 from softmargin.papers.pages import (
     claims_page,
     count_verdicts,
@@ -50,6 +50,11 @@ def test_results_of_the_same_networks_are_one_piece_of_evidence() -> None:
         "Of 7 claims, 4 hold (2 distinct trainings), 1 does not hold and 2 are figures of theory."
     )
     assert count_verdicts(results[:1]) == "Of 1 claim, 1 holds."
+    meta, _ = results[0]
+    far = Outcome(Verdict("holds", shortfalls=[Shortfall("t", 20.0, 70.0)]))
+    assert count_verdicts([(meta, far)]).endswith(
+        "1 of these verdicts rests on networks with less than half of the paper's accuracy."
+    )
 
 
 def test_the_published_results_are_counted_by_distinct_trainings() -> None:
@@ -97,7 +102,7 @@ def test_every_result_has_its_line() -> None:
     for meta, outcome in results:
         (line,) = [each for each in page.splitlines() if f"[{meta['id']}](" in each]
         assert meta["claim"].replace("|", "\\|") in line
-        assert f"**{outcome.verdict.word}**" in line
+        assert f"**{outcome.verdict.told}**" in line
         assert f"| [{meta['id']}]({meta['id']}/README.md) |" in index
         for finding in outcome.verdict.findings:
             assert finding.text.replace("|", "\\|") in line
