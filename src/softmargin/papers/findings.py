@@ -85,15 +85,29 @@ class Best:
     """A method lies above all others (sign 1), or below them (-1), beyond the spread over seeds.
 
     The one that counts is the best of the others: within the spread the finding is left open.
+
+    Attributes:
+        score: of which score.
+        method: the one that is claimed to be the best.
+        sign: 1 or -1.
+        among: the names of the others, by default all of the task; small scales have fewer.
     """
 
     score: Score
     method: str
     sign: int = 1
+    among: tuple[str, ...] = ()
 
     def __call__(self, runs: Runs, task: Task) -> list[Finding]:
         """Judge it; a method that diverged is not the best."""
-        values = {each.name: self.score.of(runs, task, each) for each in runs.methods(task)}
+        if not runs.has(task, [self.method]):
+            return []
+        wanted = {self.method, *(self.among or (each.name for each in runs.methods(task)))}
+        values = {
+            each.name: self.score.of(runs, task, each)
+            for each in runs.methods(task)
+            if each.name in wanted
+        }
         means = {name: self.sign * float(own.mean()) for name, own in values.items()}
         ranked = sorted(values, key=lambda name: -np.nan_to_num(means[name], nan=-np.inf))
         best = ranked[0]
