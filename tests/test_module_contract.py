@@ -265,14 +265,15 @@ def test_loading_another_value_is_said_once(case):
     setattr(first, case.setting, torch.full(old.shape, case.other) if old.ndim else case.other)
     with pytest.warns(UserWarning, match="was made with") as said:
         second.load_state_dict(first.state_dict())
-    (message,) = (str(each.message) for each in said)
+    (warning,) = (each for each in said if each.category is UserWarning)
+    message = str(warning.message)
     name = type(first).__name__
     value = _settings.describe(getattr(second, case.setting))
     assert message.startswith(f"{name} was made with {case.setting}=")
     assert f"but now has {case.setting}={value}" in message
-    assert said[0].filename == __file__
+    assert warning.filename == __file__
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         case.make().load_state_dict(case.make().state_dict(), strict=not case.head)
         if not old.ndim:
             softmargin.schedules.Constant(second, case.setting, case.other)

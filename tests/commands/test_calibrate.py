@@ -430,7 +430,7 @@ def test_the_page_in_a_browser(folder):
     page = folder / "a-npz-calibration" / "index.html"
     command = [CHROMIUM, *flags.split(), f"--user-data-dir={folder / 'browser'}"]
     done = subprocess.run(
-        [*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60
+        [*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.count('aria-label="Reliability diagram') == 3
     assert "Over-confident by" in done.stdout

@@ -220,7 +220,7 @@ def test_counts_and_order_do_not_come_from_float16():
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_last_of_each_place(places):
     last = {place: number for number, place in enumerate(places)}
     assert sorted(_epoch._last_of_each(torch.tensor(places)).tolist()) == sorted(last.values())
@@ -307,7 +307,7 @@ def test_masked_classes_are_no_mistake():
 
 
 @given(rights=st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_forgetting_counts_what_was_right_and_then_wrong(rights):
     recorder, slow = ConfidenceRecorder(2), SlowRecorder(2)
     for right in rights:  # None: not seen in this epoch; sample 1 always is

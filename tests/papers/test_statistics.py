@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("scipy")
@@ -113,7 +113,6 @@ class TestCorrectedResampledTTest:
         wider = (corrected.high - corrected.low) / (plain.high - plain.low)
         assert wider == pytest.approx(math.sqrt(1 + 100 / 9), rel=1e-9)
 
-    @settings(deadline=None)
     @given(
         values=st.lists(st.floats(-10, 10), min_size=2, max_size=12).filter(
             lambda x: np.ptp(x) > 1e-3
@@ -241,12 +240,10 @@ class TestHolm:
         adjusted = holm([0.01, 0.04, 0.03, 0.005])
         assert adjusted == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
-    @settings(deadline=None)
     @given(st.lists(st.floats(0, 1) | st.just(NAN), max_size=12))
     def test_equals_a_slow_reference(self, p_values):
         np.testing.assert_allclose(holm(p_values), slow_holm(p_values), rtol=1e-12)
 
-    @settings(deadline=None)
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
     def test_monotone_between_plain_and_bonferroni(self, p_values):
         p, adjusted = np.array(p_values), holm(p_values)
@@ -281,7 +278,6 @@ class TestRanks:
         expected = stats.friedmanchisquare(*scores.T)
         assert tuple(friedman(scores)) == pytest.approx(tuple(expected), rel=1e-9)
 
-    @settings(deadline=None)
     @given(tables)
     def test_friedman_equals_the_formula_for_any_number_of_methods(self, rows):
         scores = np.array(rows, dtype=float)
@@ -308,7 +304,6 @@ class TestRanks:
             quantile, abs=1.1e-3
         )
 
-    @settings(deadline=None)
     @given(tables)
     def test_ranks_equal_a_slow_count(self, rows):
         slow = [
@@ -317,7 +312,6 @@ class TestRanks:
         ]
         np.testing.assert_allclose(average_ranks(rows), slow)
 
-    @settings(deadline=None)
     @given(tables)
     def test_ranks_add_up_and_turn_around(self, rows):
         methods = len(rows[0])

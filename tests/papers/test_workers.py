@@ -20,7 +20,7 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.run import Tally, run_cells
 from softmargin.papers.store import CellStore
 
-HANGS = 120.0  # seconds, after which something is taken to hang
+HANGS = 600.0  # seconds, after which something is taken to hang
 HELD = "test_workers:held"  # as workers find it, whatever pytest calls this file
 
 
