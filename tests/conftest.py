@@ -1,5 +1,6 @@
 """Shared set-up: one thread, a fixed seed before every test, the same examples in every run."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -48,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over modules and tests: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def kernel(tmp_path_factory) -> library.Kernel:
     """Return the fused kernel: the installed one, or one that is built for the tests."""
@@ -64,7 +71,11 @@ def kernel(tmp_path_factory) -> library.Kernel:
     return built
 
 
-@pytest.fixture(params=["kernel", "plain"])
+# of two passes over one table the second is slow; without a compiler there is one
+SECOND = [pytest.mark.slow] if _fused.kernel is not None or build.compiler() else []
+
+
+@pytest.fixture(params=["kernel", pytest.param("plain", marks=SECOND)])
 def either_path(request):
     """Run a test twice: with the fused kernel, and with PyTorch's operations."""
     wanted = request.getfixturevalue("kernel") if request.param == "kernel" else None

@@ -105,6 +105,7 @@ def test_a_resume_goes_on_bit_for_bit():
     assert one.state_dict()["updates"] == other.state_dict()["updates"] == 6
 
 
+@pytest.mark.slow
 def test_training_ends_near_calibrated_where_cross_entropy_does_not():
     def trained(feedback):
         torch.manual_seed(0)

@@ -104,6 +104,7 @@ def test_any_split_order_and_merge_gives_the_same(whole, seed):
         assert intervals[name] == pytest.approx(interval, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_one_row_at_a_time_gives_the_same(whole):
     rows = ((LOGITS[i : i + 1], TARGET[i : i + 1]) for i in range(2000))
     assert_same(counted(*rows).compute(), whole)
@@ -225,6 +226,7 @@ def peak_bytes(batches, rows):
     return peak
 
 
+@pytest.mark.slow
 def test_memory_does_not_depend_on_how_much_is_streamed():
     few, many = peak_bytes(2, 20_000), peak_bytes(20, 20_000)
     assert many <= 1.01 * few
@@ -246,6 +248,7 @@ def _count_in_process(rank, path):
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same(whole, tmp_path):
     mp.spawn(_count_in_process, (str(tmp_path),), nprocs=2)
     for rank in (0, 1):

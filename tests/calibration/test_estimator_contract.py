@@ -92,6 +92,7 @@ def test_in_a_search_and_a_pipeline():
     assert both.predict_proba(LOGITS).shape == (600, 3)
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_not_needed():
     code = (
         "import sys; sys.modules['sklearn'] = None; import torch; "

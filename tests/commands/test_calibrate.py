@@ -145,6 +145,7 @@ def test_the_first_try_needs_no_file(folder, capsys):
     assert (folder / "softmargin-example-calibration" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_what_to_do_next_can_be_done(folder, capsys):
     """The last line is a command that works, and so is the one after it."""
     assert main(["calibrate", "a.npz"]) == 0
@@ -158,6 +159,7 @@ def test_what_to_do_next_can_be_done(folder, capsys):
     )
 
 
+@pytest.mark.slow
 def test_of_two_calibrators_the_better_one_is_kept(folder, capsys):
     assert main(["calibrate", "a.npz", "--save", "c.json"]) == 0
     shown = capsys.readouterr().out
@@ -213,6 +215,7 @@ def test_as_a_process(folder):
     assert "Traceback" not in failed.stderr
 
 
+@pytest.mark.slow
 def test_shares_are_in_percent_everywhere_and_fractions_in_json(folder, capsys):
     """One unit in table, sentence and page; NLL and Brier scores are plain numbers."""
     assert main(["calibrate", "a.npz", "--scaling", "temperature", "--json"]) == 0
@@ -237,6 +240,7 @@ def test_shares_are_in_percent_everywhere_and_fractions_in_json(folder, capsys):
     assert "points" not in shown + page
 
 
+@pytest.mark.slow
 def test_each_input_has_a_folder_of_its_own(folder, data, capsys):
     """Neither another input nor the demo writes to it; where it is, is said."""
     logits, labels = data
@@ -304,6 +308,7 @@ def test_errors_are_in_the_words_of_the_command(folder, capsys):
             assert wrong not in shown.err
 
 
+@pytest.mark.slow
 def test_warnings_are_part_of_the_output(folder):
     np.savez("few.npz", logits=[[0.0, 1.0], [2.0, 0.0], [1.0, 0.0]], labels=[0, 1, 0])
     command = [sys.executable, "-m", "softmargin.cli", "calibrate", "few.npz", "--folds", "2"]

@@ -133,6 +133,7 @@ def test_plan_shows_cells_steps_and_time(run: Run) -> None:
     refused(run("plan", "gd-tab1", "--seeds", "1"), "seeds must be at least 2")
 
 
+@pytest.mark.slow
 def test_plan_of_paper_scale_lists_or_tries_out(run: Run) -> None:
     only = ("--scale", "paper", "--only", "model=mobilenet_v1,data=cifar10,seed=0,beta=1")
     code, listed, _ = run("plan", "gd-tab2", *only, "--no-dry-run")
@@ -185,6 +186,7 @@ def test_a_folder_of_another_version_is_refused_and_left_alone(
     assert json.loads(first.read_text())["format"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_full_disk_loses_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
@@ -355,6 +357,7 @@ def slow(config: Any, folder: Path, progress: Any) -> Result:
     return Result()
 
 
+@pytest.mark.slow
 def test_progress_is_told_however_seldom_the_work_tells_of_it(
     run: Run, made_up: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
