@@ -20,6 +20,9 @@ CONFIG = TrainingConfig(
 )
 
 
+SLOW = pytest.mark.slow
+
+
 class Killed(Exception):
     """What ends a run in the middle of a step."""
 
@@ -81,7 +84,7 @@ def straight(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("at", [2, 7, 29, 30, 31, 75])
+@pytest.mark.parametrize("at", [7, *(pytest.param(at, marks=SLOW) for at in (2, 29, 30, 31, 75))])
 def test_the_controller_survives_a_resume_bit_for_bit(tmp_path, straight, at):
     """Killed within an epoch, between updates and right after one."""
 
