@@ -51,27 +51,23 @@ gradient_decay_loss(1.0, 2.0)
 """
 
 
-def mypy(code: str, folder: Path) -> str:
+@pytest.mark.slow
+def test_settings_have_types(tmp_path):
     pytest.importorskip("mypy")
-    (folder / "snippet.py").write_text(code)
-    source = str(Path(softmargin.__file__).parent.parent)
+    (tmp_path / "right.py").write_text(SNIPPET)
+    (tmp_path / "wrong.py").write_text(WRONG)
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "snippet.py"],
-        cwd=folder,
-        env={**os.environ, "MYPYPATH": source},
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "right.py", "wrong.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(Path(softmargin.__file__).parent.parent)},
         capture_output=True,
         text=True,
         timeout=600,
     )
-    return run.stdout + run.stderr
-
-
-def test_settings_have_types(tmp_path):
-    assert mypy(SNIPPET, tmp_path) == ""
-    lines = {
-        int(line.split(":")[1]) for line in mypy(WRONG, tmp_path).splitlines() if "error" in line
-    }
-    assert lines == {4, 5, 6, 7}
+    assert run.stderr == ""
+    errors = [line.split(":") for line in run.stdout.splitlines() if "error" in line]
+    assert {name for name, *_ in errors} == {"wrong.py"}, run.stdout
+    assert {int(line) for _, line, *_ in errors} == {4, 5, 6, 7}
 
 
 each_loss = pytest.mark.parametrize("case", EVERY_LOSS.values(), ids=EVERY_LOSS)

@@ -46,6 +46,7 @@ def test_what_a_framework_misses_itself_is_its_own_message(tmp_path, monkeypatch
         _extras.need("broken_framework", "skorch", "1.0")
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_asked_for():
     code = (
         "import sys, softmargin.integrations.boosting, softmargin.integrations.loggers; "
@@ -56,6 +57,7 @@ def test_nothing_is_imported_before_it_is_asked_for():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_broken_torchvision_does_not_matter(tmp_path):
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator does not exist')")
     code = (
