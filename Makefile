@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: setup demo check test fast lint types imports docs bench clean
+.PHONY: setup demo check test fast lint types imports docs bench release release-check clean
 
 setup: $(READY)
 
@@ -41,8 +41,23 @@ imports: $(READY)
 docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . site
 
+# wheel and sdist in dist/: the same bytes from the same commit and compiler
+release: $(READY)
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
+
+# the wheel in an empty environment: what it says without the lab extra, and the demo with it
+release-check: release
+	rm -rf build/check
+	$(PYTHON) -m venv build/check
+	build/check/bin/python -m pip install --quiet -c constraints.txt torch
+	build/check/bin/python -m pip install --quiet -c constraints.txt dist/*.whl
+	cd build && check/bin/softmargin doctor
+	build/check/bin/python -m pip install --quiet -c constraints.txt "$$(echo dist/*.whl)[lab]"
+	cd build && check/bin/softmargin demo --seeds 1
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo site
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo site build dist

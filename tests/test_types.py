@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +21,10 @@ SNIPPET = """\
 import torch
 from torch import Tensor
 from softmargin import CenterLoss, GradientDecayLoss, RegularizedSoftmaxLoss
+from softmargin.calibration import TemperatureScaling, calibration_metrics
 from softmargin.functional import gradient_decay_loss
 from softmargin.heads import AdaCosHead, ArcFaceHead, GaussianHead, LSoftmaxHead, SimplexHead
+from softmargin.schedules import Linear
 
 criterion = GradientDecayLoss(5.0, learn_beta=True)
 criterion.beta = 0.5
@@ -32,6 +36,7 @@ RegularizedSoftmaxLoss(beta=0.1).lam = 0.2
 head = ArcFaceHead(8, 3, scale=20.0)
 head.margin = 0.1
 scale: Tensor = head.scale
+margin: Tensor = head.margin
 AdaCosHead(8, 3).scale.log()
 LSoftmaxHead(8, 3).anneal = 3.0
 GaussianHead(8, 3).likelihood = 0.1
@@ -39,6 +44,9 @@ SimplexHead(8, 3).scale = torch.nn.Parameter(torch.tensor(1.0))
 CenterLoss(8, 3).lam = 0.1
 x, y = torch.zeros(2, 3), torch.tensor([0, 1])
 loss: Tensor = gradient_decay_loss(x, y, 0.1, label_smoothing=0.1)
+Linear(criterion, "beta", start=0.1, end=1.0, steps=10).step()
+temperature: Tensor = TemperatureScaling().fit(x, y).temperature
+ece: float = calibration_metrics(x, y, from_logits=True).ece
 """
 WRONG = """\
 from softmargin import GradientDecayLoss
@@ -51,23 +59,51 @@ gradient_decay_loss(1.0, 2.0)
 """
 
 
-@pytest.mark.slow
-def test_settings_have_types(tmp_path):
+pytestmark = pytest.mark.slow
+SOURCE = str(Path(softmargin.__file__).parent.parent)
+PYRIGHT = shutil.which("pyright")
+
+
+def mypy(code: str, folder: Path) -> set[int]:
+    """Return the lines that mypy complains about."""
     pytest.importorskip("mypy")
-    (tmp_path / "right.py").write_text(SNIPPET)
-    (tmp_path / "wrong.py").write_text(WRONG)
+    (folder / "snippet.py").write_text(code)
     run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "right.py", "wrong.py"],
-        cwd=tmp_path,
-        env={**os.environ, "MYPYPATH": str(Path(softmargin.__file__).parent.parent)},
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "snippet.py"],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": SOURCE},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert run.stderr == ""
-    errors = [line.split(":") for line in run.stdout.splitlines() if "error" in line]
-    assert {name for name, *_ in errors} == {"wrong.py"}, run.stdout
-    assert {int(line) for _, line, *_ in errors} == {4, 5, 6, 7}
+    return {int(line.split(":")[1]) for line in run.stdout.splitlines() if "error" in line}
+
+
+def pyright(code: str, folder: Path) -> set[int]:
+    """Return the lines that pyright complains about."""
+    if PYRIGHT is None:
+        pytest.skip("no pyright is installed")
+    (folder / "snippet.py").write_text(code)
+    settings = {"typeCheckingMode": "strict", "extraPaths": [SOURCE], "include": ["snippet.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    run = subprocess.run(
+        [PYRIGHT, "--outputjson", "--pythonpath", sys.executable, "-p", "pyrightconfig.json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    found = json.loads(run.stdout)
+    assert found["summary"]["filesAnalyzed"] == 1
+    return {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_settings_have_types(checker, tmp_path):
+    assert checker(SNIPPET, tmp_path) == set()
+    assert checker(WRONG, tmp_path) == {4, 5, 6, 7}
 
 
 each_loss = pytest.mark.parametrize("case", EVERY_LOSS.values(), ids=EVERY_LOSS)

@@ -73,8 +73,8 @@ class CenterLoss(ModuleWithSettings):
         recognition. ECCV 2016.
     """
 
-    lam = Setting(inclusive=True)
-    rate = Setting()
+    lam: Setting = Setting(inclusive=True)
+    rate: Setting = Setting()
     centers: Tensor
 
     def __init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -55,6 +54,7 @@ def test_nothing_is_imported_before_it_is_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+<<<<<<< HEAD
 
 
 @pytest.mark.slow
@@ -75,3 +75,5 @@ def test_a_broken_torchvision_does_not_matter(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "tensor(1.7918)"
+=======
+>>>>>>> docs

@@ -57,15 +57,15 @@ def test_a_failure_shows_the_compilers_words(tmp_path, monkeypatch):
     assert "no such flag" in build.build(tmp_path / "made.so")
 
 
-def test_info(capsys, kernel, monkeypatch):
+def test_the_doctor_names_the_path(capsys, kernel, monkeypatch):
     with _fused.using(kernel):
-        assert cli.main(["info"]) == 0
+        assert cli.main(["doctor"]) == 0
     shown = capsys.readouterr().out
     assert "by the fused kernel" in shown
     assert library.INSTRUCTIONS[kernel.instructions] in shown
     monkeypatch.setattr(_fused, "reason", "it rains")
     with _fused.using(None):
-        assert cli.main(["info"]) == 0
+        assert cli.main(["doctor"]) == 0
     assert "by PyTorch's operations: it rains" in capsys.readouterr().out
 
 

@@ -62,7 +62,7 @@ class TemperatureScaling(Calibrator):
 
     kind = "temperature"
     numbers = ("temperature",)
-    temperature = Setting(moves=True)
+    temperature: Setting = Setting(moves=True)
 
     def _fit(self, batch: Batch) -> list[str]:
         found = fit_temperature(batch)

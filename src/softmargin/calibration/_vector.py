@@ -66,9 +66,9 @@ class VectorScaling(Calibrator):
 
     kind = "vector"
     numbers = ("scale", "bias")
-    scale = Setting(above=-math.inf, per_class=True, moves=True)
-    bias = Setting(above=-math.inf, per_class=True, moves=True)
-    ridge = Setting(above=1e-12, inclusive=True)
+    scale: Setting = Setting(above=-math.inf, per_class=True, moves=True)
+    bias: Setting = Setting(above=-math.inf, per_class=True, moves=True)
+    ridge: Setting = Setting(above=1e-12, inclusive=True)
 
     def __init__(self, *, ridge: float = 1e-10) -> None:
         """Set the strength of the ridge."""

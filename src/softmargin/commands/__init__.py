@@ -1,5 +1,7 @@
 """The subcommands of ``softmargin``, one module each."""
 
+from dataclasses import replace
+
 from softmargin.commands import (
     apply,
     calibrate,
@@ -7,8 +9,8 @@ from softmargin.commands import (
     completion,
     data,
     demo,
+    doctor,
     fit,
-    info,
     losses,
     predict,
     reproduce,
@@ -27,7 +29,8 @@ COMMANDS: dict[str, Command] = {
     "evaluate": train.EVALUATE_COMMAND,
     "data": data.COMMAND,
     "losses": losses.COMMAND,
-    "info": info.COMMAND,
+    "doctor": doctor.COMMAND,
+    "info": replace(doctor.COMMAND, summary="the same as doctor"),
     "reproduce": reproduce.COMMAND,
     "completion": completion.COMMAND,
 }

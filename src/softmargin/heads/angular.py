@@ -43,7 +43,7 @@ class LSoftmaxHead(Head):
         torch.Size([5, 3])
     """
 
-    anneal = Setting(inclusive=True)
+    anneal: Setting = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -150,7 +150,7 @@ class ArcGradHead(Head):
         True
     """
 
-    scale = Setting()
+    scale: Setting = Setting()
 
     def __init__(
         self,

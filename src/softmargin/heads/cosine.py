@@ -37,7 +37,7 @@ class CosineHead(Head):
         True
     """
 
-    scale = Setting()
+    scale: Setting = Setting()
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CosFaceHead(CosineHead):
         tensor([[-2.,  0.,  0.]], grad_fn=<RoundBackward1>)
     """
 
-    margin = Setting(inclusive=True)
+    margin: Setting = Setting(inclusive=True)
     needs_target = True
 
     def __init__(
@@ -132,7 +132,7 @@ class ArcFaceHead(CosineHead):
         ArcFaceHead(in_features=8, num_classes=3, scale=20, margin=0.1, beyond='monotone')
     """
 
-    margin = Setting(inclusive=True, below=math.pi)
+    margin: Setting = Setting(inclusive=True, below=math.pi)
     needs_target = True
 
     def __init__(
@@ -211,7 +211,7 @@ class AdaCosHead(CosineHead):
         AdaCosHead(in_features=8, num_classes=11, scale=3.25635, dynamic=False)
     """
 
-    scale = Setting(moves=True)
+    scale: Setting = Setting(moves=True)
     least_classes = 3
 
     def __init__(

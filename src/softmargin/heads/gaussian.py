@@ -46,8 +46,8 @@ class GaussianHead(Head):
         >>> loss = loss + head.added_loss(x, target)
     """
 
-    margin = Setting(inclusive=True)
-    likelihood = Setting(inclusive=True, neutral=0.0)
+    margin: Setting = Setting(inclusive=True)
+    likelihood: Setting = Setting(inclusive=True, neutral=0.0)
     needs_target = True
 
     def __init__(

@@ -47,7 +47,7 @@ class SimplexHead(Head):
         [[4.0, -2.0, -2.0], [-2.0, 4.0, -2.0], [-2.0, -2.0, 4.0]]
     """
 
-    scale = Setting()
+    scale: Setting = Setting()
     simplex: Tensor
 
     def __init__(
