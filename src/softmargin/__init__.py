@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from softmargin import training as training
     from softmargin.center import CenterLoss
     from softmargin.losses import (
+        AdaFocalLoss,
         FocalLoss,
         GradientDecayLoss,
         HardBiasSoftmaxLoss,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaFocalLoss",
     "CenterLoss",
     "FocalLoss",
     "GradientDecayLoss",

@@ -19,7 +19,8 @@ from softmargin._ray import AUTHENTICATION
 if find_spec("ray") is None:
     pytest.skip("needs ray", allow_module_level=True)
 
-WORDS = ["tune", "tuned_functions:noting", "--betas", "1,2,5,20", "--ray", "local", "--jobs", "2"]
+PATIENCE = 600  # seconds: a busy machine takes long to start workers
+WORDS = ["tune", "tuned_functions:noting", "--betas", "5", "--ray", "local", "--jobs", "2"]
 
 
 @pytest.mark.ray
@@ -31,19 +32,22 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     code = "import sys; from softmargin.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *WORDS, "--out", "tuned", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    driver = subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes)
     first = tmp_path / "5-0"
-    deadline = time.monotonic() + 240  # a busy machine takes long to start workers
-    while not (first.exists() and first.read_text()):
-        assert driver.poll() is None, driver.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    killed = int(first.read_text().split()[0])
-    os.kill(killed, signal.SIGKILL)
-    (tmp_path / "go").touch()
-    output, errors = driver.communicate(timeout=240)
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, text=True, **pipes) as driver:
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not (first.exists() and first.read_text()):
+                assert driver.poll() is None, driver.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            killed = int(first.read_text().split()[0])
+            os.kill(killed, signal.SIGKILL)
+            (tmp_path / "go").touch()
+            output, errors = driver.communicate(timeout=PATIENCE)
+        finally:
+            driver.terminate()
     assert driver.returncode == 0, errors
     attempts = first.read_text().split()
     assert len(attempts) == 2
     assert int(attempts[1]) != killed
-    assert json.loads(output.splitlines()[-1]) == tune(train, [1.0, 2.0, 5.0, 20.0]).as_dict()
+    assert json.loads(output.splitlines()[-1]) == tune(train, [1.0, 5.0]).as_dict()

@@ -49,7 +49,7 @@ def noting(criterion, seed):
     beta = float(criterion.beta)
     with (folder / f"{beta:g}-{seed}").open("a") as file:
         file.write(f"{os.getpid()}\n")
-    deadline = time.monotonic() + 240  # a busy machine takes long to start workers
+    deadline = time.monotonic() + 600  # a busy machine takes long to start workers
     while beta == 5 and not (folder / "go").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class Runs:
         self.looks: list[list[int]] = []  # numbers of epochs, by settings
         self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
         self.sizes = [len(test) for test in tested]
-        self.trainer = train_together
+        self.trainer: Callable[..., EnsembleResult] = train_together
 
     def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
         """Train settings that can be trained together, on all folds and seeds."""

@@ -50,9 +50,8 @@ def declared(train: Callable[..., Any]) -> tuple[str, ...]:
     except ValueError:  # of some functions written in C
         return ()
     kinds = {each.kind for each in parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD in kinds:
-        names = OFFERED
-    else:
+    names: tuple[str, ...] = OFFERED
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         names = tuple(
             name for name in OFFERED if name in parameters and parameters[name].kind in by_name

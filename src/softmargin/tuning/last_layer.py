@@ -73,7 +73,9 @@ def tune_last_layer(
         raise ValueError("heads must hold at least one name, but got none.")
     x, y = _checked(features, target, folds)
     base = MarginClassifier(hidden_sizes=(), epochs=epochs, learning_rate=learning_rate)
-    settings = [{"beta": beta, "head": head} for head in heads for beta in chosen]
+    settings: list[dict[str, Any]] = [
+        {"beta": beta, "head": head} for head in heads for beta in chosen
+    ]
     runs = Runs(base, _folds(y, folds), y, range(seeds))
     runs.trainer = Resuming(None, progress)
     runs.train(x, settings, looks=1)
