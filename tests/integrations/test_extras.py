@@ -54,26 +54,3 @@ def test_nothing_is_imported_before_it_is_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-<<<<<<< HEAD
-
-
-@pytest.mark.slow
-def test_a_broken_torchvision_does_not_matter(tmp_path):
-    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator does not exist')")
-    code = (
-        "import torch, softmargin; from softmargin import calibration, data, heads, models; "
-        "from softmargin import schedules, theory, training; "
-        "from softmargin.integrations import boosting, loggers; "
-        "print(softmargin.GradientDecayLoss(5.0)(torch.zeros(1, 2), torch.tensor([0])))"
-    )
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "tensor(1.7918)"
-=======
->>>>>>> docs
