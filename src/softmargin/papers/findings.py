@@ -197,7 +197,7 @@ def judged(text: str, a: Floats, b: Floats, sign: int) -> Finding:
         return Finding(text, None)
     clear = direction(comparison)
     agrees = None if clear == 0 else clear == sign
-    return Finding(text, agrees, paired_t_test(a, b).p, comparison.p)
+    return Finding(text, agrees, paired_t_test(a, b).p, comparison.p, pairs=len(a))
 
 
 def against(a: Floats, b: Floats) -> Comparison | None:

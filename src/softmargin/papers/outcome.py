@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.statistics import Comparison, summary
+from softmargin.papers.statistics import Comparison, seeds_needed, summary
 
-SIGNIFICANT = 0.05
+SIGNIFICANT, POWER = 0.05, 0.8
 VERDICTS = {
     "holds": "every part of the claim that was tested was found",
     "holds in part": "some parts were found; the page says which",
@@ -90,6 +90,7 @@ class Finding:
         p: of the paired t-test, where two methods are compared over seeds.
         exact: p-value of the exact test of the same.
         adjusted: p after Holm's correction over the findings of the verdict.
+        pairs: how many seeds were compared.
     """
 
     text: str
@@ -97,6 +98,7 @@ class Finding:
     p: float | None = None
     exact: float | None = None
     adjusted: float | None = None
+    pairs: int | None = None
 
     @property
     def told(self) -> str:
@@ -187,11 +189,31 @@ class Verdict:
         found = [each for each in tested if each.adjusted < SIGNIFICANT]  # type: ignore[operator]
         if not tested:
             return ""
-        return (
+        said = (
             f"Of the {len(tested)} comparison{'s' if len(tested) > 1 else ''} that it rests on, "
             f"{len(found) or 'none'} {'are' if len(found) > 1 else 'is'} significant after Holm's "
             f"correction (paired t-test, p < {SIGNIFICANT:g})."
         )
+        if not found and (needed := self.seeds_needed):
+            said += (
+                f" With the measured spread, the clearest of them would need {needed} seeds "
+                f"(power {100 * POWER:.0f} %)."
+            )
+        return said
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """How many seeds make the clearest comparison significant; None where that is unknown.
+
+        Example:
+            >>> Verdict("left open", [Finding("a", None, 0.2, 0.25, 0.4, 5)] * 2).seeds_needed
+            23
+        """
+        pairs = [(each.p, each.pairs) for each in self.findings if each.p and each.pairs]
+        if not pairs:
+            return None
+        alpha = SIGNIFICANT / sum(each.p is not None for each in self.findings)
+        return min(seeds_needed(p, count, alpha, POWER) for p, count in pairs)
 
     @property
     def deciding(self) -> str:
