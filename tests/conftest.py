@@ -1,5 +1,6 @@
-"""Shared set-up: one thread, a fixed seed before every test."""
+"""Shared set-up: one thread, a fixed seed before every test, the same examples in every run."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -8,12 +9,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from softmargin._kernel import build, library
 from softmargin.functional import _fused
 
 PROCESSOR = Path("/proc/cpuinfo")
 BFLOAT16 = "import torch; torch.nn.Linear(64, 64).bfloat16()(torch.ones(64, 64).bfloat16())"
+
+# no test passes or fails by how busy the machine is, or by the examples that were drawn today
+settings.register_profile(
+    "same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same")
 
 
 def pytest_configure() -> None:
@@ -41,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over modules and tests: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def kernel(tmp_path_factory) -> library.Kernel:
     """Return the fused kernel: the installed one, or one that is built for the tests."""
@@ -57,7 +71,11 @@ def kernel(tmp_path_factory) -> library.Kernel:
     return built
 
 
-@pytest.fixture(params=["kernel", "plain"])
+# of two passes over one table the second is slow; without a compiler there is one
+SECOND = [pytest.mark.slow] if _fused.kernel is not None or build.compiler() else []
+
+
+@pytest.fixture(params=["kernel", pytest.param("plain", marks=SECOND)])
 def either_path(request):
     """Run a test twice: with the fused kernel, and with PyTorch's operations."""
     wanted = request.getfixturevalue("kernel") if request.param == "kernel" else None

@@ -195,6 +195,14 @@ CASES = [
         "gamma",
         [({"gamma": -1.0}, ValueError, "gamma must be a finite number of at least 0")],
     ),
+    LossCase(  # before its first update; tests/test_adaptive_focal.py has what comes then
+        F.adaptive_focal_loss,
+        softmargin.AdaFocalLoss,
+        [{}, {"tau": 2.0}],
+        lambda z, c, **k: focal(z, c, gamma=1.0, **k),
+        "tau",
+        BAD_TAU,
+    ),
 ]
 
 EVERY_LOSS = {case.name: case for case in CASES}

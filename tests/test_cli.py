@@ -229,7 +229,7 @@ def test_control_c_ends_in_one_line(tmp_path):
         assert "Training" in process.stderr.readline()
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -46,6 +46,7 @@ LOSSES = {
         "MaxHingeLoss-0",
         "HardBiasSoftmaxLoss-0",
         "FocalLoss-0",
+        "AdaFocalLoss-0",
     )
 } | {"compensated": (loss_cases.EVERY_LOSS["GradientDecayLoss"], {"beta": 5.0, "compensate": True})}
 HEADS = {name: row for name, row in head_cases.EVERY_OPTION.items() if name.endswith("-0")} | {

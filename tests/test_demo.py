@@ -233,7 +233,7 @@ def test_the_page_opens_in_a_browser(outcomes, tmp_path):
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom"]
     flags += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
     command = [CHROMIUM, *flags, path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "<title>11</title>" in done.stdout
 
 

@@ -57,7 +57,8 @@ def test_the_signal_is_the_slope_of_the_nll():
 def test_beta_stays_within_its_bounds_and_says_once_that_the_goal_is_out_of_reach():
     controller = CalibratedBeta(GradientDecayLoss(), gain=100.0, lowest=0.5, highest=20.0)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
         for _ in range(30):
             controller.update(*rows(3 * CALIBRATED))
     (said,) = caught
@@ -104,6 +105,7 @@ def test_a_resume_goes_on_bit_for_bit():
     assert one.state_dict()["updates"] == other.state_dict()["updates"] == 6
 
 
+@pytest.mark.slow
 def test_training_ends_near_calibrated_where_cross_entropy_does_not():
     def trained(feedback):
         torch.manual_seed(0)

@@ -59,6 +59,7 @@ gradient_decay_loss(1.0, 2.0)
 """
 
 
+pytestmark = pytest.mark.slow
 SOURCE = str(Path(softmargin.__file__).parent.parent)
 PYRIGHT = shutil.which("pyright")
 

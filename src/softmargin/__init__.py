@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from softmargin import training as training
     from softmargin.center import CenterLoss
     from softmargin.losses import (
+        AdaFocalLoss,
         FocalLoss,
         GradientDecayLoss,
         HardBiasSoftmaxLoss,
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
         RegularizedSoftmaxLoss,
         SoftMarginSoftmaxLoss,
     )
+    from softmargin.tuning import tune, tune_last_layer
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaFocalLoss",
     "CenterLoss",
     "FocalLoss",
     "GradientDecayLoss",
@@ -47,6 +50,8 @@ __all__ = [
     "heads",
     "schedules",
     "theory",
+    "tune",
+    "tune_last_layer",
 ]
 
 _MODULES = (
@@ -62,7 +67,9 @@ _MODULES = (
     "schedules",
     "theory",
     "training",
+    "tuning",
 )
+_ELSEWHERE = {"CenterLoss": "center", "tune": "tuning", "tune_last_layer": "tuning"}
 
 
 def __getattr__(name: str) -> Any:
@@ -73,7 +80,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"softmargin.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'softmargin' has no attribute {name!r}")
-    module = import_module("softmargin.center" if name == "CenterLoss" else "softmargin.losses")
+    module = import_module(f"softmargin.{_ELSEWHERE.get(name, 'losses')}")
     globals()[name] = value = getattr(module, name)
     return value
 

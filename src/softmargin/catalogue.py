@@ -82,6 +82,11 @@ LOSSES = [
         "Lin et al. 2017",
         "1 where γ = 0",
     ),
+    Entry(
+        "losses.AdaFocalLoss",
+        "sigmoid(ξ)^γ · softplus(ξ), or (1 + p_c)^|γ| · softplus(ξ); γ by range of p_c",
+        "Ghosh et al. 2022, AdaFocal",
+    ),
     Entry("losses.MeanHingeLoss", "1/(C−1) Σ_{i≠c} max(0, z_i − z_c + m)", "LM eq. 14"),
     Entry("losses.MaxHingeLoss", "max(0, max_{i≠c} z_i − z_c + m)", "Crammer and Singer 2001"),
     Entry("losses.HardBiasSoftmaxLoss", "softplus(max_{i≠c} z_i − z_c + ρ)", "LM section 3"),

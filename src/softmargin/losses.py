@@ -7,6 +7,7 @@ import math
 from torch import Tensor
 
 from softmargin import functional
+from softmargin._adaptive_focal import AdaFocalLoss as AdaFocalLoss
 from softmargin._docs import document_arguments
 from softmargin._linear_loss import LinearGradientDecayLoss as LinearGradientDecayLoss
 from softmargin._logit_loss import CRITERION_ARGUMENTS

@@ -8,12 +8,17 @@ import torch
 import torch.nn.functional as F
 from scipy.special import softmax
 
-from softmargin.calibration.scaling import TemperatureScaling, VectorScaling
+from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling, VectorScaling
 
 # but what another test left open may be collected, and complain, at any time
 WITHOUT_WARNINGS = pytest.mark.filterwarnings(
     "error", "default::ResourceWarning", "default::pytest.PytestUnraisableExceptionWarning"
 )
+
+
+def calibration_warnings(record):
+    """Return the warnings of calibrators: others may come from what other tests left open."""
+    return [each for each in record if issubclass(each.category, CalibrationWarning)]
 
 
 def synthetic(rows=2000, classes=10, temperature=1.7, seed=0, bias=None):

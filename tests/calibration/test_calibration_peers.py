@@ -15,6 +15,8 @@ from softmargin.calibration import (
     top_label,
 )
 
+pytestmark = pytest.mark.slow
+
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 BINS = pytest.mark.parametrize("bins", [10, 15])
 

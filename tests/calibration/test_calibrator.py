@@ -18,6 +18,7 @@ from softmargin.calibration.scaling import (
 pytestmark = WITHOUT_WARNINGS
 
 
+@pytest.mark.slow
 @BOTH
 def test_the_size_of_chunks_does_not_matter(scaler_class, monkeypatch):
     logits, target = synthetic()
@@ -258,6 +259,7 @@ def test_a_fit_in_inference_mode_can_be_used_in_training(scaler_class):
     assert logits.grad is not None
 
 
+@pytest.mark.slow
 @BOTH
 def test_transform_compiles_whole(scaler_class):
     logits, target = synthetic()

@@ -69,6 +69,7 @@ def model(request):
     return request.param, population(request.param, 3.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "data_sets"), [(180, 600), (2000, 200)])
 def test_intervals_of_shares_and_means_cover(model, samples, data_sets):
     """95 %, within three standard errors of that many data sets, rounded."""
@@ -78,6 +79,7 @@ def test_intervals_of_shares_and_means_cover(model, samples, data_sets):
         assert abs(held[name] - 0.95) <= 3 * np.sqrt(0.95 * 0.05 / data_sets), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
 def test_intervals_of_skewed_means_cover(temperature):
     """Nine of ten predictions are right and their NLL is next to nothing; the tenth's is large."""
@@ -88,6 +90,7 @@ def test_intervals_of_skewed_means_cover(temperature):
         assert 0.93 <= held[name] <= 0.975, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "data_sets"), [(180, 150), (2000, 60)])
 def test_intervals_of_errors_cover(model, samples, data_sets):
     """At least 95 %, within two standard errors, whether or not there is an error."""

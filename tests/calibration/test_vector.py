@@ -10,7 +10,14 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scaling_cases import WITHOUT_WARNINGS, never_occurring, nll, random_labels, synthetic
+from scaling_cases import (
+    WITHOUT_WARNINGS,
+    calibration_warnings,
+    never_occurring,
+    nll,
+    random_labels,
+    synthetic,
+)
 from scipy.special import log_softmax, softmax
 
 from softmargin.calibration import _vector
@@ -151,7 +158,7 @@ def test_a_class_that_never_occurs_is_warned_of_and_the_others_are_optimal():
     logits, target = never_occurring()
     with pytest.warns(CalibrationWarning, match="never holds class 3:") as record:
         scaler = VectorScaling().fit(logits, target)
-    assert len(record) == 1
+    assert len(calibration_warnings(record)) == 1
     assert scaler.transform(logits).softmax(1)[:, 3].max() < 1e-6
     assert -30 < scaler.bias[3] < -10
     others = [0, 1, 2, 4, 5, 6, 7, 8, 9]
@@ -187,7 +194,7 @@ def test_separable_data_stop_vector_scaling_at_the_temperatures_bound():
     logits, _ = synthetic()
     with pytest.warns(CalibrationWarning, match="lower bound") as record:
         scaler = VectorScaling().fit(logits, logits.argmax(1))
-    assert len(record) == 1
+    assert len(calibration_warnings(record)) == 1
     with pytest.warns(CalibrationWarning):
         temperature = TemperatureScaling().fit(logits, logits.argmax(1)).temperature
     assert torch.equal(scaler.scale, (1 / temperature).repeat(10))
@@ -218,7 +225,7 @@ def test_a_strong_ridge_is_temperature_scaling_and_needs_no_warning():
     assert scaler.bias.abs().max() < 1e-4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(2, 5), st.sampled_from([0.01, 1, 50]))
 def test_fitted_rows_are_never_worse_off(seed, rows, classes, scale):
     generator = torch.Generator().manual_seed(seed)

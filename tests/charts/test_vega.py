@@ -118,7 +118,7 @@ def test_cases_cover_every_kind():
 
 
 @every_case
-@pytest.mark.parametrize("page", [False, True])
+@pytest.mark.parametrize("page", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_specifications_are_valid_and_the_same_twice(case, page):
     found = specification(case, page=page)
     alt.Chart.from_dict(found, validate=True)
@@ -293,6 +293,7 @@ def test_many_points_stay_small():
     assert len(svg(cloud(500))) < 1_000_000
 
 
+@pytest.mark.slow
 def test_the_script_can_stand_in_a_page():
     found = script()
     assert "</script" not in found.lower()
@@ -330,6 +331,7 @@ def python(code):
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["altair", "vl_convert"])
 def test_a_missing_package_is_named(missing):
     code = (

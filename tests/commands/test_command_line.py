@@ -155,6 +155,7 @@ def test_a_mistake_gets_one_sentence(words, said, capsys):
         assert word in error
 
 
+@pytest.mark.slow
 def test_no_random_line_gets_a_traceback(idle, capsys):
     """What argparse makes of a line is its own; it must be an answer or a sentence."""
     pieces = random.Random(0)

@@ -106,6 +106,7 @@ def test_the_same_predictions_do_not_differ():
         assert (each.value, each.low, each.high, each.better) == (0.0, 0.0, 0.0, None)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_difference():
     """In 40 data sets of 300 rows, against the difference over 200,000."""
     generator = torch.Generator().manual_seed(0)

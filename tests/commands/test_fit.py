@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import gzip
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,68 +17,12 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from table_models import HEADER, QUICK, cells, refused, text_of, weights
+
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
-from softmargin.estimators import MarginClassifier, MarginClassifierCV, TableModel, resuming
+from softmargin.estimators import TableModel, resuming
 from tests.chromium_page import CHROMIUM, browser
-
-QUICK = ["--betas", "1,3", "--folds", "2", "--epochs", "4"]
-HEADER = ["size", "weight", "colour", "id", "kind"]
-
-
-def cells(rows=40):
-    """Return a table as text, with categories, missing values and an id."""
-    random = np.random.default_rng(0)
-    table = [HEADER]
-    for row in range(rows):
-        kind = row % 2
-        size = f"{random.normal(2.0 * kind):.3f}"
-        weight = "" if row % 7 == 3 else f"{random.normal():.3f}"
-        colour = ("red", "blue", "green", "")[int(random.integers(4))]
-        table.append([size, weight, colour, f"n{row}", ("oak", "ash")[kind]])
-    return table
-
-
-def text_of(table, separator=","):
-    return "".join(separator.join(line) + "\n" for line in table)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Return a folder with a table and the model fitted on it."""
-    folder = tmp_path_factory.mktemp("fit")
-    (folder / "trees.csv").write_text(text_of(cells()))
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        assert main(["fit", "trees.csv", "--target", "kind", *QUICK]) == 0
-    finally:
-        os.chdir(before)
-    return folder
-
-
-@pytest.fixture
-def folder(made, tmp_path, monkeypatch):
-    """Return a copy of it to work in."""
-    shutil.copytree(made, tmp_path / "work")
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
-
-
-def weights(model):
-    return (Path(model) / "weights.npz").read_bytes()
-
-
-def refused(words, capsys, *said):
-    """Check that a command is refused in one sentence, and that nothing is written."""
-    before = sorted(str(path) for path in Path.cwd().rglob("*"))
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    for each in said:
-        assert each in error
-    assert sorted(str(path) for path in Path.cwd().rglob("*")) == before
-
 
 # --- fit
 
@@ -219,10 +160,18 @@ def test_a_model_is_not_overwritten_unless_asked(folder, capsys):
     assert sorted(os.listdir()) == ["other", "trees-csv-model", "trees.csv"]
 
 
+# the process kills itself as soon as the second look is written
 KILLED = """
-import sys
-from softmargin.training.ensemble import run
+import os, signal, sys
 from softmargin.cli import main
+from softmargin.estimators import resuming
+from softmargin.training.ensemble import run
+write, looks = resuming.write_arrays, []
+def write_two(path, arrays):
+    looks.append(write(path, arrays))
+    if len(looks) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+resuming.write_arrays = write_two
 run.SAVE_EVERY = 0.0
 sys.exit(main(sys.argv[1:]))
 """
@@ -232,17 +181,11 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.slow
 def test_what_was_finished_before_a_kill_is_used(folder, monkeypatch, capsys):
     words = ["fit", "trees.csv", "--target", "kind", "--betas", "1", "--folds", "2"]
-    words += ["--epochs", "600", "--out", "mine"]
-    process = subprocess.Popen([sys.executable, "-c", KILLED, *words], stderr=subprocess.DEVNULL)
-    looks = Path(".mine.unfinished/looks-0")
-    for _ in range(3000):
-        if looks.is_dir() and len(list(looks.glob("*.npz"))) >= 2:
-            break
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    seen = {path.name for path in looks.glob("*.npz")}
-    assert 2 <= len(seen) < 10
+    words += ["--epochs", "60", "--out", "mine"]
+    done = subprocess.run([sys.executable, "-c", KILLED, *words], stderr=subprocess.DEVNULL)
+    assert done.returncode == -signal.SIGKILL
+    seen = {path.name for path in Path(".mine.unfinished/looks-0").glob("*.npz")}
+    assert len(seen) == 2
     assert not Path("mine").exists()
     used = []
     earlier = resuming.Earlier
@@ -282,113 +225,6 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, capsys):
     monkeypatch.setattr(resuming, "write_file", full)
     words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "a/b/mine"]
     refused(words, capsys, "is full: nothing was written")
-
-
-# --- predict
-
-
-def predictions(text):
-    """Return names and values of what was written."""
-    header, *lines = csv.reader(text.splitlines())
-    return (
-        header,
-        np.array([[float(x) for x in line[:-1]] for line in lines]),
-        [line[-1] for line in lines],
-    )
-
-
-def test_the_round_trip_is_exact(folder, capsys):
-    columns = dict(read_columns(Path("trees.csv")).columns)
-    kind = columns.pop("kind").astype(str)
-    search = MarginClassifierCV(
-        [1.0, 3.0], estimator=MarginClassifier(epochs=4), cv=2, random_state=0
-    )
-    model = TableModel(search).fit(columns, kind)
-    assert main(["predict", "trees-csv-model", "trees.csv"]) == 0
-    names, proba, labels = predictions(capsys.readouterr().out)
-    assert names == ["prob_ash", "prob_oak", "predicted"]
-    assert (proba == model.predict_proba(columns)).all()
-    assert labels == model.predict(columns).tolist()
-    assert main(["predict", "trees-csv-model", "trees.csv", "--out", "p.tsv"]) == 0
-    again = predictions(Path("p.tsv").read_text().replace("\t", ","))
-    assert (again[1] == proba).all()
-
-
-def test_new_categories_are_unknown_and_counted(folder, capsys):
-    table = cells(6)
-    table[1][2], table[2][2], table[3][2] = "violet", "pink", "violet"
-    Path("new.csv").write_text(text_of(table))
-    assert main(["predict", "trees-csv-model", "new.csv"]) == 0
-    shown = capsys.readouterr()
-    assert "unknown: colour in 3 rows ('violet', 'pink')." in shown.err
-    assert np.allclose(predictions(shown.out)[1].sum(1), 1)
-
-
-def test_other_columns_and_their_order_make_no_difference(folder, capsys):
-    table = [["more", *reversed(line[:-1])] for line in cells()]
-    Path("new.csv").write_text(text_of(table))
-    found = []
-    for name in ("trees.csv", "new.csv"):
-        assert main(["predict", "trees-csv-model", name]) == 0
-        found.append(predictions(capsys.readouterr().out)[1])
-    assert (found[0] == found[1]).all()
-
-
-def test_changed_features_are_refused(folder, capsys):
-    table = cells(6)
-    Path("less.csv").write_text(text_of([line[1:] for line in table]))
-    table[2][0] = "big"
-    Path("text.csv").write_text(text_of(table))
-    model = "trees-csv-model"
-    refused(["predict", model, "less.csv"], capsys, "'size' is not among 'weight', 'colour'")
-    refused(["predict", model, "text.csv"], capsys, "column 'size' must hold numbers", "'big'")
-    for out, said in (
-        ("less.csv", "must not be the file that is read"),
-        ("trees.csv", "--overwrite"),
-        ("x.txt", "must end in .csv"),
-        ("no/x.csv", "can be written"),
-    ):
-        refused(["predict", model, "less.csv", "--out", out], capsys, "--out", said)
-
-
-def change(path, **values):
-    content = json.loads(path.read_text())
-    content.update(values)
-    content.pop("sha256")
-    path.write_text(json.dumps(content))
-
-
-BAD_MODELS = {
-    "something else": (lambda f: change(f / "model.json", format="x"), "something else"),
-    "older": (lambda f: change(f / "model.json", version=0), "version 0"),
-    "altered": (
-        lambda f: (f / "model.json").write_text(
-            (f / "model.json").read_text().replace("oak", "elm")
-        ),
-        "checksum",
-    ),
-    "no JSON": (lambda f: (f / "model.json").write_text("x"), "damaged"),
-    "no weights": (lambda f: (f / "weights.npz").unlink(), "has no weights.npz"),
-    "other weights": (
-        lambda f: (f / "weights.npz").write_bytes(b"x" * 200),
-        "not the one that model.json belongs to",
-    ),
-    "too little": (lambda f: change(f / "model.json", preparation={}), "damaged"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_MODELS)
-def test_a_model_that_is_none_is_refused(name, folder, capsys):
-    damage, said = BAD_MODELS[name]
-    damage(folder / "trees-csv-model")
-    refused(["predict", "trees-csv-model", "trees.csv"], capsys, said)
-
-
-def test_a_model_has_nothing_to_run_in_it_and_can_be_moved(folder, capsys):
-    shutil.move("trees-csv-model", "elsewhere")
-    assert main(["predict", "elsewhere", "trees.csv"]) == 0
-    with np.load("elsewhere/weights.npz", allow_pickle=False) as arrays:
-        assert {arrays[name].dtype.kind for name in arrays.files} == {"f"}
 
 
 @pytest.mark.browser

@@ -71,6 +71,7 @@ def test_ctrl_c_within_an_import_ends_in_one_line(number, tmp_path):
     check_interrupted(start(code, *DEMO, folder=tmp_path), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.8, 1.5, 3.0])
 def test_ctrl_c_after_any_time_ends_in_one_line(delay, tmp_path):
     process = start("print('begun', flush=True)", *DEMO, folder=tmp_path)

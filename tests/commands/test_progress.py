@@ -69,14 +69,15 @@ def test_the_time_left_follows_the_speed_since_the_work_was_taken_up(monkeypatch
     assert state.line() == "of an unknown whole"
 
 
+# a step ends once the test has seen it shown
 CODE = """
-import sys, time
+import sys
 from softmargin import _progress
 _progress.SAY_EVERY = 0.05
 with _progress.progress() as show:
     for step in range(1, 5):
         show(step, 5, f"step {step}")
-        time.sleep(0.3)
+        sys.stdin.readline()
         print("done", step, flush=True)
 """
 
@@ -86,17 +87,22 @@ def shown(terminal, **env):
     main, side = os.openpty() if terminal else os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-c", CODE],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=side,
         env={**os.environ, "TERM": "xterm", **env},
     )
     os.close(side)
-    errors = b""
+    errors, step = b"", 1
     with contextlib.suppress(OSError):  # once the other side is closed
         while part := os.read(main, 1 << 16):
             errors += part
+            if b"step %d" % step in errors and step <= 4:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                step += 1
     os.close(main)
-    return process.communicate(timeout=60)[0].decode(), errors.decode()
+    return process.communicate(timeout=300)[0].decode(), errors.decode()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -135,6 +133,7 @@ def test_plan_shows_cells_steps_and_time(run: Run) -> None:
     refused(run("plan", "gd-tab1", "--seeds", "1"), "seeds must be at least 2")
 
 
+@pytest.mark.slow
 def test_plan_of_paper_scale_lists_or_tries_out(run: Run) -> None:
     only = ("--scale", "paper", "--only", "model=mobilenet_v1,data=cifar10,seed=0,beta=1")
     code, listed, _ = run("plan", "gd-tab2", *only, "--no-dry-run")
@@ -187,6 +186,7 @@ def test_a_folder_of_another_version_is_refused_and_left_alone(
     assert json.loads(first.read_text())["format"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_full_disk_loses_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
@@ -357,6 +357,7 @@ def slow(config: Any, folder: Path, progress: Any) -> Result:
     return Result()
 
 
+@pytest.mark.slow
 def test_progress_is_told_however_seldom_the_work_tells_of_it(
     run: Run, made_up: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,25 +374,6 @@ def test_progress_is_told_however_seldom_the_work_tells_of_it(
     assert "0 %: a slow one" in lines
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_says_that_it_resumes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "softmargin.cli", "reproduce", "run", "gd-tab1", "--scale"]
-    command += ["smoke", "--jobs", "2", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("out/.cells/*/cell.json")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    assert errors.splitlines()[-1] == (  # a slow machine has told of progress before
-        "softmargin reproduce: interrupted; the same command resumes where it stopped."
-    )
-
-
 def test_a_cluster_that_does_not_answer_is_refused(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     out = ("--scale", "smoke", "--out", str(tmp_path))
@@ -402,20 +384,3 @@ def test_a_missing_ray_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "ray", None)
     out = ("--scale", "smoke", "--out", str(tmp_path))
     refused(run("run", "gd-fig2", "--ray", "local", *out), 'pip install "softmargin[lab,ray]"')
-
-
-@pytest.mark.ray
-def test_a_cluster_started_here_gives_the_same_results(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    found = []
-    for name, more in (("here", ()), ("ray", ("--ray", "local", "--jobs", "1"))):
-        command = [sys.executable, "-m", "softmargin.cli", "reproduce", "run", "ag-tab1", *more]
-        command += ["--scale", "smoke", "--out", str(tmp_path / name)]
-        # a process of its own: Ray keeps what it knows of a cluster as long as the process lives
-        environment = {**os.environ, "HOME": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
-        values = json.loads((tmp_path / name / "ag-tab1" / "numbers.json").read_text())
-        found.append({key: values[key] for key in ("verdict", "tables", "charts")})
-    assert found[0] == found[1]
-    assert not (tmp_path / ".ray").exists(), "nothing is left in the home folder"

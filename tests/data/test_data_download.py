@@ -73,13 +73,13 @@ def test_a_file_that_is_gone(mnist, server):
 
 
 def test_no_network_and_no_data_is_one_sentence(mnist, server, monkeypatch, cache):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    changed = with_layout(mnist, 0, url=f"http://127.0.0.1:{port}/x")
-    monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
-    with pytest.raises(DownloadError) as caught:
-        load("mnist")
+    with socket.socket() as silent:  # it holds the port, and does not listen
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        changed = with_layout(mnist, 0, url=f"http://127.0.0.1:{port}/x")
+        monkeypatch.setitem(registry.ENTRIES, "mnist", changed)
+        with pytest.raises(DownloadError) as caught:
+            load("mnist")
     assert str(caught.value) == (
         f"mnist is not on this machine and could not be downloaded from 127.0.0.1:{port} "
         "(no connection): connect to the internet and try again, or set SOFTMARGIN_DATA to a "

@@ -61,6 +61,7 @@ def loaded():
     return get
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_shapes_and_provenance(loaded, given, name):
     data = loaded(name)

@@ -335,6 +335,7 @@ def damaged_workbooks(count):
         yield bytes(content)
 
 
+@pytest.mark.slow
 def test_damaged_workbooks_cost_neither_memory_nor_the_process():
     made = list(damaged_workbooks(max(HARMFUL) + 1))
     for number in HARMFUL:

@@ -25,7 +25,7 @@ def half_up(value):
     return math.floor(round(value, 9) + 0.5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(LABELS, st.floats(0.0, 0.99), st.integers(0, 2**40))
 def test_label_noise_hits_the_rate_and_never_keeps_a_label(labels, rate, seed):
     y = torch.tensor(labels)
@@ -67,7 +67,7 @@ def test_the_old_name_of_label_noise():
         assert torch.equal(pollute_labels(y, 0.3, 10, 2), label_noise(y, 0.3, 10, 2))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(LABELS, st.floats(0.01, 1.0), st.integers(0, 2**40))
 def test_subset_is_stratified_and_exact(labels, fraction, seed):
     y = torch.tensor(labels)
@@ -122,7 +122,7 @@ def test_folds_hold_every_sample_once(k):
     assert torch.equal(first.x, table.folds(k, 0)[0][1].x)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), min_size=12, max_size=80), st.integers(2, 12))
 def test_fold_sizes_differ_by_at_most_one(labels, k):
     from softmargin.data.sampling import stratified_folds

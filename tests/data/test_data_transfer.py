@@ -106,7 +106,7 @@ def test_a_body_that_stalls(mnist, server, cache, monkeypatch):
     def answer(handler):
         start(handler, 1000)
         handler.wfile.write(b"x")
-        over.wait(60)
+        over.wait(300)
 
     server.answers[f"/{NAME}"] = answer
     assert "the server stopped answering" in refused()
@@ -117,7 +117,7 @@ def test_a_body_that_stalls(mnist, server, cache, monkeypatch):
 def test_no_answer(mnist, server, cache, monkeypatch):
     monkeypatch.setattr(module, "IDLE", 0.3)
     over = threading.Event()
-    server.answers[f"/{NAME}"] = lambda _: over.wait(60)
+    server.answers[f"/{NAME}"] = lambda _: over.wait(300)
     assert "(no answer)" in refused()
     over.set()
 
@@ -266,11 +266,11 @@ def test_a_killed_download_leaves_nothing_for_ever(server, cache, tmp_path):
         start(handler, 10**6)
         handler.wfile.write(bytes(500_000))
         started.set()
-        over.wait(60)
+        over.wait(300)
 
     server.answers[f"/{NAME}"] = slow
     (child,) = children(server, cache, tmp_path / "source", 1)
-    assert started.wait(60)
+    assert started.wait(300)
     unfinished = cache / FOLDER / "mnist"
     assert unfinished.is_dir()
     os.kill(child.pid, signal.SIGKILL)

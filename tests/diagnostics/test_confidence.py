@@ -27,14 +27,14 @@ def test_edges_belong_to_the_bin_below():
 
 
 @given(TABLES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_histograms_are_those_of_loops(rows):
     table = torch.tensor(rows, dtype=torch.float64)
     assert confidence_histogram(table).tolist() == [histogram(row) for row in rows]
 
 
 @given(TABLES, st.integers(1, 6))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_groups_are_those_of_loops_with_ties_and_gaps(rows, count):
     table = torch.tensor(rows, dtype=torch.float64)
     curves, members = groups(rows, count)

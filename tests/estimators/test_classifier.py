@@ -18,6 +18,7 @@ from softmargin.estimators import MarginClassifier, MarginClassifierCV
 IRIS = load_iris(return_X_y=True)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         MarginClassifier(epochs=60),

@@ -64,6 +64,7 @@ def half(load):
     return model_selection.train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
 
 
+@pytest.mark.slow
 @each_set
 def test_beta_1_is_the_objective_of_xgboost(load):
     xgboost = pytest.importorskip("xgboost")
@@ -80,6 +81,7 @@ def test_beta_1_is_the_objective_of_xgboost(load):
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @each_set
 def test_beta_1_is_the_objective_of_lightgbm(load):
     lightgbm = pytest.importorskip("lightgbm")
@@ -96,6 +98,7 @@ def test_beta_1_is_the_objective_of_lightgbm(load):
     np.testing.assert_allclose(ours.predict_proba(X), own.predict_proba(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_xgboost_train_takes_the_objective():
     xgboost = pytest.importorskip("xgboost")
     X, unseen, y, _ = half(datasets.load_wine)
@@ -109,6 +112,7 @@ def test_xgboost_train_takes_the_objective():
     assert abs(found[2] - found[0]).max() > 0.01
 
 
+@pytest.mark.slow
 def test_lightgbm_train_takes_the_objective():
     lightgbm = pytest.importorskip("lightgbm")
     X, unseen, y, _ = half(datasets.load_wine)
@@ -122,6 +126,7 @@ def test_lightgbm_train_takes_the_objective():
     np.testing.assert_allclose(boosting.class_probabilities(found[1]).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -142,6 +147,7 @@ def test_a_search_over_beta(name, options):
     assert best.score(unseen, best.predict(unseen)) == 1.0
 
 
+@pytest.mark.slow
 @each_set
 def test_early_stopping_in_lightgbm_is_that_of_its_own_objective(load):
     lightgbm = pytest.importorskip("lightgbm")
@@ -166,6 +172,7 @@ def test_early_stopping_in_lightgbm_is_that_of_its_own_objective(load):
         ours.fit(X, y, init_score=np.zeros(len(y)))
 
 
+@pytest.mark.slow
 @each_set
 def test_early_stopping_in_xgboost_is_that_of_its_own_objective(load):
     xgboost = pytest.importorskip("xgboost")
@@ -181,6 +188,7 @@ def test_early_stopping_in_xgboost_is_that_of_its_own_objective(load):
     )
 
 
+@pytest.mark.slow
 def test_lightgbm_keeps_the_names_of_classes():
     pytest.importorskip("lightgbm")
     X, _, y, _ = half(datasets.load_breast_cancer)

@@ -33,6 +33,7 @@ def made(name: str) -> tuple[nn.Module, torch.Tensor]:
     return head.eval(), torch.randn(6, D)
 
 
+@pytest.mark.slow
 @each
 def test_torch_export(name):
     module, x = made(name)

@@ -45,6 +45,7 @@ def test_what_a_framework_misses_itself_is_its_own_message(tmp_path, monkeypatch
         _extras.need("broken_framework", "skorch", "1.0")
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_asked_for():
     code = (
         "import sys, softmargin.integrations.boosting, softmargin.integrations.loggers; "

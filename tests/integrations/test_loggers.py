@@ -7,6 +7,7 @@ import pytest
 from softmargin.integrations.loggers import as_logger
 
 
+@pytest.mark.slow
 def test_tensorboard(tmp_path):
     tensorboard = pytest.importorskip("torch.utils.tensorboard")
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -20,6 +21,7 @@ def test_tensorboard(tmp_path):
     assert [e.value for e in reader.Scalars("ece")] == [0.125, 0.25, 0.5]
 
 
+@pytest.mark.slow
 def test_mlflow(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -33,6 +35,7 @@ def test_mlflow(tmp_path, monkeypatch):
     assert [(each.step, each.value) for each in history] == [(0, 0.25), (1, 0.5), (2, 1.0)]
 
 
+@pytest.mark.slow
 def test_wandb(tmp_path):
     wandb = pytest.importorskip("wandb")
     with wandb.init(mode="offline", dir=tmp_path, project="softmargin") as run:
@@ -42,6 +45,7 @@ def test_wandb(tmp_path):
             assert run.summary.get("beta") == (None, 0.25, 0.5)[step]  # of steps that have ended
 
 
+@pytest.mark.slow
 def test_lightning(tmp_path):
     loggers = pytest.importorskip("lightning.pytorch.loggers")
     csv = loggers.CSVLogger(tmp_path)

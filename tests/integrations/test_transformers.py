@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
 
 transformers = pytest.importorskip("transformers")
 
-from softmargin import FocalLoss, GradientDecayLoss, heads  # noqa: E402
+from tiny_transformers import (  # noqa: E402
+    C,
+    arguments,
+    bert,
+    gpt2,
+    margin_bert,
+    sentences,
+    trained,
+)
+
+from softmargin import FocalLoss, GradientDecayLoss  # noqa: E402
 from softmargin.calibration import TemperatureScaling  # noqa: E402
 from softmargin.diagnostics import ConfidenceRecorder  # noqa: E402
 from softmargin.integrations.transformers import (  # noqa: E402
@@ -21,96 +28,6 @@ from softmargin.integrations.transformers import (  # noqa: E402
     margin_classifier,
 )
 from softmargin.schedules import Linear  # noqa: E402
-
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
-
-SMALL = {
-    "vocab_size": 40,
-    "hidden_size": 16,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 1,
-    "intermediate_size": 16,
-    "max_position_embeddings": 16,
-}
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-C, LENGTH = 4, 6
-
-
-def bert(kind="ForSequenceClassification", **options):
-    torch.manual_seed(0)
-    config = transformers.BertConfig(**SMALL, **NO_DROPOUT, num_labels=C)
-    return getattr(transformers, f"Bert{kind}")(config, **options)
-
-
-def gpt2(kind="LMHeadModel"):
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=40,
-        n_embd=16,
-        n_layer=1,
-        n_head=2,
-        n_positions=16,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        num_labels=C,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=1,
-    )
-    return getattr(transformers, f"GPT2{kind}")(config)
-
-
-def sentences(kind, count=16):
-    """Return rows whose labels depend on their tokens, with unequal numbers of ignored ones."""
-    generator = torch.Generator().manual_seed(0)
-    rows = []
-    for number in range(count):
-        tokens = torch.randint(1, 40, (LENGTH,), generator=generator)
-        row = {"input_ids": tokens, "attention_mask": torch.ones(LENGTH, dtype=torch.int64)}
-        if kind == "sequence":
-            row["labels"] = tokens[0] % C
-        else:
-            labels = tokens % C if kind == "token" else tokens.clone()
-            labels[1 + number % (LENGTH - 1) :] = -100
-            if kind == "causal":
-                labels = tokens.clone()
-                labels[: number % (LENGTH - 1)] = -100
-            row["labels"] = labels
-        rows.append(row)
-    return rows
-
-
-def arguments(folder, **options):
-    given = {
-        "output_dir": str(folder),
-        "report_to": "none",
-        "use_cpu": True,
-        "disable_tqdm": True,
-        "save_strategy": "no",
-        "max_grad_norm": 0.0,
-        "learning_rate": 0.1,
-        "lr_scheduler_type": "constant",
-        "seed": 0,
-        **options,
-    }
-    return transformers.TrainingArguments(**given)
-
-
-def trained(model, rows, folder, **options):
-    """Train one step with plain gradient descent and return the change of every parameter."""
-    before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    trainer = transformers.Trainer(
-        model,
-        arguments(folder, max_steps=1, **options.pop("arguments", {})),
-        train_dataset=rows,
-        optimizers=(torch.optim.SGD(model.parameters(), lr=0.1), None),
-        **options,
-    )
-    trainer.train()
-    return {name: value.detach() - before[name] for name, value in model.named_parameters()}
-
 
 KINDS = {
     "sequence": (bert, False),
@@ -266,144 +183,6 @@ def test_metrics_of_an_evaluation(tmp_path):
     assert 0 < found[0]["eval_calibrated_ece"] < 1
     assert found[0]["eval_temperature"] > 0
     assert metrics.calibrator is None
-
-
-# --- margin heads ------------------------------------------------------------------------------
-
-
-EVERY_HEAD = [name for name in heads.__all__ if name != "Head"]
-MarginBert = margin_classifier(transformers.BertForSequenceClassification)
-
-
-def margin_bert(head, **options):
-    torch.manual_seed(0)
-    config = transformers.BertConfig(**SMALL, **NO_DROPOUT, num_labels=C)
-    return MarginBert(config, head=head, **options)
-
-
-def batch(count=8):
-    rows = sentences("sequence", count)
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
-
-
-@pytest.mark.parametrize("head", EVERY_HEAD)
-def test_from_pretrained_through_the_meta_device(head, tmp_path):
-    model = margin_bert(head, loss_options={"beta": 5.0}).eval()
-    model.criterion.beta = 3.25
-    for name in model.margin_head.settings:
-        setattr(model.margin_head, name, 0.35)
-    inputs = batch()
-    model.save_pretrained(tmp_path / "own")
-    again = MarginBert.from_pretrained(tmp_path / "own")
-    assert torch.equal(again(**inputs).logits, model(**inputs).logits)
-    assert again.criterion.beta == 3.25
-    half = MarginBert.from_pretrained(tmp_path / "own", dtype=torch.bfloat16)
-    for name in model.margin_head.settings:
-        assert getattr(again.margin_head, name) == 0.35
-        torch.testing.assert_close(getattr(half.margin_head, name).item(), 0.35)
-    bert().save_pretrained(tmp_path / "plain")
-    fresh = MarginBert.from_pretrained(
-        tmp_path / "plain", head=head, loss="focal", loss_options={"gamma": 3.0}
-    )
-    assert fresh.criterion.gamma == 3
-    made = type(fresh.margin_head)(16, C)
-    for name in made.settings:
-        assert getattr(fresh.margin_head, name) == getattr(made, name)
-    assert fresh(**inputs).loss.isfinite()
-    assert torch.equal(fresh.bert.pooler.dense.weight, bert().bert.pooler.dense.weight)
-
-
-@pytest.mark.parametrize("head", EVERY_HEAD)
-def test_the_loss_is_that_of_head_and_criterion(head):
-    model = margin_bert(head, loss_options={"beta": 5.0})
-    model.train()
-    inputs = batch()
-    reference, other = copy.deepcopy(model), copy.deepcopy(model)
-    outputs = model(**inputs)
-    labels = inputs.pop("labels")
-    features = reference.bert(**inputs).pooler_output
-    logits = reference.margin_head(features, labels)
-    torch.testing.assert_close(outputs.loss, reference.criterion(logits, labels))
-    torch.testing.assert_close(outputs.logits, reference.margin_head.inference_logits(features))
-    soft = nn.functional.one_hot(labels, C).float()
-    as_tuple = other(**inputs, labels=soft, return_dict=False)
-    torch.testing.assert_close(as_tuple[0], outputs.loss)
-    torch.testing.assert_close(as_tuple[1], outputs.logits)
-
-
-def test_a_model_that_picks_a_token_gets_margins_too():
-    Model = margin_classifier(transformers.GPT2ForSequenceClassification)
-    config = gpt2("ForSequenceClassification").config
-    inputs, losses = batch(), []
-    for margin in (0.0, 0.3):
-        torch.manual_seed(0)
-        model = Model(config, head="ArcFace", head_options={"scale": 8.0, "margin": margin})
-        model.train()
-        outputs = model(**inputs)
-        assert outputs.logits.shape == (8, C)
-        losses.append(outputs.loss.item())
-        model.eval()
-        assert model(**inputs).loss.item() == pytest.approx(losses[0])
-    assert losses[1] > losses[0] + 0.5
-
-
-@pytest.mark.parametrize("likelihood", [0.0, 0.1])
-def test_accumulated_gradients_with_a_margin_head(likelihood, tmp_path):
-    found = []
-    for size, parts in ((8, 1), (2, 4)):
-        options = {"per_device_train_batch_size": size, "gradient_accumulation_steps": parts}
-        model = margin_bert("Gaussian", head_options={"likelihood": likelihood})
-        found.append(trained(model, sentences("sequence", 8), tmp_path, arguments=options))
-    for name, change in found[0].items():
-        torch.testing.assert_close(found[1][name], change, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.slow
-def test_a_margin_classifier_trains_in_a_trainer(tmp_path):
-    model = margin_bert("ArcFace", head_options={"scale": 8.0, "margin": 0.1})
-    rows = sentences("sequence", 64)
-    trainer = transformers.Trainer(
-        model,
-        arguments(tmp_path, num_train_epochs=30, learning_rate=5e-3),
-        train_dataset=rows,
-        eval_dataset=rows,
-        compute_metrics=EvaluationMetrics(),
-    )
-    before = trainer.evaluate()["eval_accuracy"]
-    trainer.train()
-    assert trainer.evaluate()["eval_accuracy"] > max(0.6, before)
-
-
-def test_a_margin_classifier_can_be_copied_and_pickled():
-    model = margin_bert("SimplexHead").eval()
-    inputs = batch()
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        torch.testing.assert_close(other(**inputs).logits, model(**inputs).logits)
-        assert type(other) is MarginBert
-
-
-class OwnModel(transformers.PreTrainedModel):
-    """A model of a user's own, who knows nothing of settings."""
-
-    config_class = transformers.BertConfig
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.layer = nn.Linear(4, 8)
-        self.head = heads.SimplexHead(8, C, scale=2.5)
-        self.arc = heads.ArcFaceHead(8, C, margin=0.2)
-        self.post_init()
-
-
-def test_heads_load_in_a_model_of_ones_own(tmp_path):
-    model = OwnModel(transformers.BertConfig(**SMALL)).eval()
-    model.arc.margin = 0.35
-    model.save_pretrained(tmp_path)
-    again = OwnModel.from_pretrained(tmp_path)
-    x = torch.randn(3, 8)
-    assert torch.equal(again.head(x), model.head(x))
-    assert torch.equal(again.arc(x), model.arc(x))
-    assert again.arc.margin == 0.35
 
 
 # --- mistakes ----------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ SIZES = {
     "nll": (1.2, 0.05, 0.05, 0.03),
     "ece": (0.1, 0.03, 0.03, 0.012),
     "mce": (0.25, 0.06, 0.06, 0.03),
+    "brier": (0.4, 0.05, 0.05, 0.02),
+    "debiased_error": (0.1, 0.03, 0.03, 0.01),
 }
 SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
 DIVERGED = (("svhn", "A-Softmax"), ("svhn", "hinge (14)"))  # in the second seed
@@ -167,6 +169,11 @@ def _images(
         arrays["angle_counts"] = np.stack([_angle_counts(each, epochs, own) for each in of])
     if "scaling" in measures:
         numbers["held_out"] = {"raw": {"nll": scores("nll", "held out")}}
+        numbers["held_out"]["temperature"] = {"nll": scores("nll", "held out", "temperature")}
+        for score in ("brier", "debiased_error"):
+            numbers["final"][score] = scores(score)
+            for kind, own_scores in numbers["scaled"].items():
+                own_scores[score] = scores(score, kind)
     return Result(numbers, arrays)
 
 

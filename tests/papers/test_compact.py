@@ -26,6 +26,7 @@ def round_trip(cell: Cell, result: Result) -> tuple[Result, str]:
     return compact.unpacked(json.loads(text)), text
 
 
+@pytest.mark.slow
 def test_every_experiment_concludes_the_same_from_committed_cells() -> None:
     sizes: dict[str, int] = {}
     for experiment in experiments().values():

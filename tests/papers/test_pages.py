@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from softmargin._files import write_json
 from softmargin.cli import main
-from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
+from softmargin.papers.outcome import VERDICTS, Finding, Outcome, Shortfall, Verdict
 from softmargin.papers.pages import (
     claims_page,
     count_verdicts,
@@ -21,6 +22,7 @@ from softmargin.papers.pages import (
 from softmargin.papers.write import dumps, read_numbers, read_results
 
 ROOT = Path(__file__).parents[2]
+CASES = ((0.001, 0.002), (0.2, 0.4))  # p-values, alone and after Holm's correction
 
 
 def result(name: str, word: str, cells: str, work: str = "train") -> tuple[dict[str, Any], Outcome]:
@@ -50,6 +52,11 @@ def test_results_of_the_same_networks_are_one_piece_of_evidence() -> None:
         "Of 7 claims, 4 hold (2 distinct trainings), 1 does not hold and 2 are figures of theory."
     )
     assert count_verdicts(results[:1]) == "Of 1 claim, 1 holds."
+    meta, _ = results[0]
+    far = Outcome(Verdict("holds", shortfalls=[Shortfall("t", 20.0, 70.0)]))
+    assert count_verdicts([(meta, far)]).endswith(
+        "1 of these verdicts rests on networks with less than half of the paper's accuracy."
+    )
 
 
 def test_the_published_results_are_counted_by_distinct_trainings() -> None:
@@ -62,6 +69,14 @@ def test_the_published_results_are_counted_by_distinct_trainings() -> None:
         assert counts in " ".join((ROOT / path).read_text(encoding="utf-8").split()), path
     assert sum(meta["paper"] == "SM" for meta, _ in results) == 2
     assert "Two of the claims are our own" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_where_nothing_is_significant_the_page_says_how_many_seeds_would_be_needed() -> None:
+    clear, unclear = (Finding("a", True, p, 0.1, adjusted, 5) for p, adjusted in CASES)
+    assert "would need" not in Verdict("holds", [clear, unclear]).significance
+    said = Verdict("left open", [unclear, unclear]).significance
+    assert said.endswith("the clearest of them would need 23 seeds (power 80 %).")
+    assert "would need" not in Verdict("left open", [replace(unclear, pairs=None)]).significance
 
 
 def test_every_verdict_can_be_counted() -> None:
@@ -97,7 +112,7 @@ def test_every_result_has_its_line() -> None:
     for meta, outcome in results:
         (line,) = [each for each in page.splitlines() if f"[{meta['id']}](" in each]
         assert meta["claim"].replace("|", "\\|") in line
-        assert f"**{outcome.verdict.word}**" in line
+        assert f"**{outcome.verdict.told}**" in line
         assert f"| [{meta['id']}]({meta['id']}/README.md) |" in index
         for finding in outcome.verdict.findings:
             assert finding.text.replace("|", "\\|") in line

@@ -22,6 +22,7 @@ def tried(data_name, model, method=None):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data_name", "model", "method", "parameters", "steps"),
     [

@@ -76,6 +76,7 @@ def text_of(page):
     return html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<(script|style)>.*?</\1>", "", page)))
 
 
+@pytest.mark.slow
 def test_it_loads_nothing_and_may_load_nothing(page):
     outline = Outline(page)
     for address in outline.values("href"):

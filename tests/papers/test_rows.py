@@ -4,11 +4,12 @@ import re
 
 import made_up_cells
 import pytest
+from one_of_each import one_of_each_paper
 from smoke_runs import IMAGES
 
 from softmargin.papers import gd, lm
 from softmargin.papers.core import Result, Scope, experiments
-from softmargin.papers.outcome import VERDICTS
+from softmargin.papers.outcome import VERDICTS, Outcome, Shortfall
 
 BY_ID = {experiment.id: experiment for experiment in IMAGES}
 SCOPE = Scope("desk", (0, 1, 2))
@@ -63,8 +64,9 @@ def made_up_results(plan, scope, accuracy):
 
 
 @pytest.mark.parametrize("scale", ["desk", "paper"])
-@pytest.mark.parametrize("experiment", IMAGES, ids=lambda each: each.id)
-def test_larger_scales_conclude_from_what_cells_give(experiment, scale):
+@pytest.mark.parametrize("name", one_of_each_paper(BY_ID))
+def test_larger_scales_conclude_from_what_cells_give(name, scale):
+    experiment = BY_ID[name]
     scope = experiment.scope(scale)
     outcome = experiment.conclude(scope, made_up_cells.finished(experiment.cells(scope)))
     assert outcome.verdict.word in list(VERDICTS)[:4]
@@ -78,6 +80,7 @@ def test_larger_scales_conclude_from_what_cells_give(experiment, scale):
         assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*", chart.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
     {
@@ -121,6 +124,18 @@ def test_the_rule_of_a_table_of_accuracy(slope, word):
     assert entry.paper == 84.4
     assert entry.mean == pytest.approx(100 * (0.5 - slope * 0.03 + 0.004))
     assert "compare directions" in accuracies.note
+
+
+@pytest.mark.parametrize(("level", "is_far"), [(0.35, True), (0.45, False)])
+def test_a_verdict_says_where_networks_have_less_than_half_of_the_papers_accuracy(level, is_far):
+    row = lm.TABLE_1  # whose softmax has 28.62 % errors
+    outcome = row.conclude(SCOPE, made_up_results(row.plan, SCOPE, lambda *_: level))
+    task = "CIFAR-100, ablation, fully connected"
+    expected = [Shortfall(task, 100 * level, pytest.approx(71.38))] if is_far else []
+    assert outcome.verdict.shortfalls == expected
+    assert outcome.verdict.told.endswith("accuracy") is is_far
+    assert Outcome.from_dict(outcome.as_dict()).verdict.level == outcome.verdict.level
+    assert (f"({task}: 35.0 of 71.4 %)" in outcome.verdict.level) is is_far
 
 
 def test_a_divergence_is_compared_with_plain_softmax():

@@ -113,6 +113,7 @@ run_cells(cells, CellStore(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["20:0", "20:19", "15:4", "15:14"])
 def test_killed_and_started_again_nothing_finished_is_run_again(tmp_path: Path, last: str) -> None:
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(Path(__file__).parent)]

@@ -1,6 +1,7 @@
 """Values over seeds: scores, tables and bands of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from softmargin.papers.runs import (
     ACCURACY,
     ACCURACY_CURVE,
     CHOSEN,
+    CHOSEN_SCALED,
     Runs,
     after_epoch,
     after_share,
@@ -45,21 +47,29 @@ def test_methods_are_paired_by_seed():
 
 
 def test_the_chosen_method_is_the_best_on_held_out_images_seed_by_seed():
-    chosen = Method("β chosen", scaling=CHOSEN)
-    plan = Plan([(TASK, METHODS)], [], scalings=(chosen,))
-    names = [method.name for method in METHODS]
-    held_out = {0: [0.3, 0.1, 0.2], 1: [0.3, math.nan, 0.4]}  # one diverged
+    chosen, scaled = Method("β chosen", scaling=CHOSEN), Method("both", scaling=CHOSEN_SCALED)
+    methods = (*METHODS, Method("no β"))  # which is not chosen, however good
+    task = replace(TASK, methods=methods)
+    plan = Plan([(task, methods)], [], scalings=(chosen, scaled))
+    names = [method.name for method in methods]
+    held_out = {0: [0.3, 0.1, 0.2, 0.0], 1: [0.3, math.nan, 0.4, 0.0]}  # one diverged
+    by_temperature = [0.3, 0.2, 0.1, 0.0]
     found = []
     for cell in plan.cells(SCOPE):
         numbers = {
             "variants": names,
-            "final": {"accuracy": [0.1, 0.2, 0.3]},
-            "held_out": {"raw": {"nll": held_out[cell.config["seed"]]}},
+            "final": {"accuracy": [0.1, 0.2, 0.3, 0.9]},
+            "scaled": {"temperature": {"accuracy": [0.4, 0.5, 0.6, 0.9]}},
+            "held_out": {
+                "raw": {"nll": held_out[cell.config["seed"]]},
+                "temperature": {"nll": by_temperature},
+            },
         }
         found.append((cell, Result(numbers)))
     runs = Runs(SCOPE, found, plan)
-    assert ACCURACY.of(runs, TASK, chosen) == pytest.approx([20.0, 10.0])
-    assert ACCURACY.of(runs, TASK, "β chosen") == pytest.approx([20.0, 10.0])
+    assert ACCURACY.of(runs, task, chosen) == pytest.approx([20.0, 10.0])
+    assert ACCURACY.of(runs, task, "β chosen") == pytest.approx([20.0, 10.0])
+    assert ACCURACY.of(runs, task, "both") == pytest.approx([60.0, 60.0])
 
 
 @pytest.mark.parametrize("table", [ScoreTable(ACCURACY), MethodTable("t", [ACCURACY])])

@@ -39,6 +39,7 @@ def outcomes(finished):
     return conclude_all(IMAGES, finished)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ID)
 def test_every_experiment_concludes_at_smoke_scale(name, outcomes, tmp_path):
     outcome = outcomes[name]
@@ -58,6 +59,7 @@ def test_every_experiment_concludes_at_smoke_scale(name, outcomes, tmp_path):
     assert all("digits" in line for line in outcome.setup.values())
 
 
+@pytest.mark.slow
 def test_a_result_is_written_and_read_back(outcomes, tmp_path):
     for name in ("gd-fig6", "lm-tab1", "ag-fig4"):
         experiment = BY_ID[name]
@@ -68,6 +70,7 @@ def test_a_result_is_written_and_read_back(outcomes, tmp_path):
         assert all((tmp_path / name / f"{chart.name}.svg").exists() for chart in outcome.charts)
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_stored_logits(finished):
     for _, result in finished["gd-tab2"]:
         logits = torch.from_numpy(result.arrays["test_logits"]).float()
@@ -79,6 +82,7 @@ def test_scores_are_those_of_the_stored_logits(finished):
                 assert stored == pytest.approx(getattr(again, name), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_results_hold_what_tables_need(finished):
     for name, own in finished.items():
         for cell, result in own:
@@ -97,12 +101,14 @@ def test_results_hold_what_tables_need(finished):
                 assert result.arrays["angle_counts"].shape == (1, epochs + 1, 45)
 
 
+@pytest.mark.slow
 def test_the_last_epoch_of_the_curves_is_the_final_score(finished):
     for _, result in finished["ag-tab4"]:
         last = result.arrays["accuracy"][:, -1]
         assert np.allclose(last, result.numbers["final"]["accuracy"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_methods_trained_together_start_alike_and_differ_in_the_end(finished):
     cell, result = finished["gd-v1-tab2"][0]
     assert len({tuple(row) for row in result.arrays["nll"].tolist()}) == len(cell.config["methods"])

@@ -20,7 +20,7 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.run import Tally, run_cells
 from softmargin.papers.store import CellStore
 
-HANGS = 120.0  # seconds, after which something is taken to hang
+HANGS = 600.0  # seconds, after which something is taken to hang
 HELD = "test_workers:held"  # as workers find it, whatever pytest calls this file
 
 
@@ -70,6 +70,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("importable")
 def test_only_the_cell_of_a_dead_worker_was_tried(tmp_path: Path) -> None:
     store, once, twice = CellStore(tmp_path), cell("once", 1), cell("twice", 2)
@@ -173,6 +174,7 @@ def test_an_interrupt_ends_all_at_once(tmp_path: Path, whom: str, when: str) -> 
     assert sum(len(pids(tmp_path, str(n))) for n in range(5)) <= 2, "no queued cell was begun"
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     driver = start(tmp_path)
     workers = begun(tmp_path, driver)

@@ -167,7 +167,7 @@ def in_chromium(address, tmp_path):
     flags += ["--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"]
     flags += ["--window-size=1400,900", "--virtual-time-budget=3000", "--dump-dom"]
     done = subprocess.run(
-        [CHROMIUM, *flags, address], capture_output=True, text=True, timeout=60, check=True
+        [CHROMIUM, *flags, address], capture_output=True, text=True, timeout=300, check=True
     )
     return done.stdout
 

@@ -20,6 +20,9 @@ CONFIG = TrainingConfig(
 )
 
 
+SLOW = pytest.mark.slow
+
+
 class Killed(Exception):
     """What ends a run in the middle of a step."""
 
@@ -73,10 +76,17 @@ def test_held_out_rows_alone_steer_nothing(tmp_path):
     assert epochs_of(tmp_path / "a")[-1]["nll"] == epochs_of(tmp_path / "b")[-1]["nll"]
 
 
-@pytest.mark.parametrize("at", [2, 7, 29, 30, 31, 75])
-def test_the_controller_survives_a_resume_bit_for_bit(tmp_path, at):
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """Return the folder of a run that nothing has stopped."""
+    folder = tmp_path_factory.mktemp("straight")
+    train(CONFIG, folder, checkpoint_steps=1)
+    return folder
+
+
+@pytest.mark.parametrize("at", [7, *(pytest.param(at, marks=SLOW) for at in (2, 29, 30, 31, 75))])
+def test_the_controller_survives_a_resume_bit_for_bit(tmp_path, straight, at):
     """Killed within an epoch, between updates and right after one."""
-    train(CONFIG, tmp_path / "straight", checkpoint_steps=1)
 
     def die(_, step, __):
         if step == at:
@@ -86,9 +96,8 @@ def test_the_controller_survives_a_resume_bit_for_bit(tmp_path, at):
         train(CONFIG, tmp_path / "killed", checkpoint_steps=1, progress=die)
     train(CONFIG, tmp_path / "killed", checkpoint_steps=1)
     for name in ("metrics.jsonl", "result.json"):
-        straight = (tmp_path / "straight" / name).read_bytes()
-        assert (tmp_path / "killed" / name).read_bytes() == straight
-    ours, theirs = (RunFolder(tmp_path / name).load() for name in ("straight", "killed"))
+        assert (tmp_path / "killed" / name).read_bytes() == (straight / name).read_bytes()
+    ours, theirs = (RunFolder(each).load() for each in (straight, tmp_path / "killed"))
     assert torch.equal(ours["controller"]["log_beta"], theirs["controller"]["log_beta"])
     assert ours["controller"]["updates"] == theirs["controller"]["updates"]
 

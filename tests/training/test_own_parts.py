@@ -100,6 +100,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_is_the_one_trained_alone(tmp_path):
     for optimizer in ("sgd", "adam"):
         base = dataclasses.replace(BASE, optimizer=optimizer)

@@ -71,6 +71,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=["-".join(case) for case in CASES])
 def test_two_processes_equal_one_with_batch_norm_and_uneven_shares(tmp_path, case):
     """Weights, running statistics, centers, confidences and metrics, to rounding."""

@@ -52,7 +52,7 @@ def outcome(command: list[str], capsys) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("state", ["finished", "stopped"])
+@pytest.mark.parametrize("state", [pytest.param("finished", marks=pytest.mark.slow), "stopped"])
 def test_damage_is_named_or_harmless(tmp_path, capsys, runs, state: str, name: str) -> None:
     if not (runs[state] / name).exists():
         pytest.skip("a stopped run has no such file")
@@ -79,6 +79,7 @@ def test_damage_is_named_or_harmless(tmp_path, capsys, runs, state: str, name: s
     assert named >= 5 or name == "metrics.jsonl" or (state, name) == ("finished", "checkpoint.pt")
 
 
+@pytest.mark.slow
 def test_the_advice_works(tmp_path, capsys, runs) -> None:
     """Delete what is damaged, run again: the same numbers."""
     expected = outcome([*TRAIN, "--out", str(runs["finished"])], capsys)[1]

@@ -145,6 +145,7 @@ def test_another_number_of_threads_is_said(tmp_path, capsys):
     assert state["threads"] == [1, 2]
 
 
+@pytest.mark.slow
 def test_two_processes_that_start_in_one_folder(tmp_path):
     """One trains; the other says one sentence, or finds the run finished."""
     line = "import sys; from softmargin.cli import main; sys.exit(main(sys.argv[1:]))"

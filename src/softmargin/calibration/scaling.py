@@ -209,7 +209,7 @@ def held_out_calibrators(
     rows = as_tensor("logits", logits)
     labels = as_tensor("target", target).to(worker(rows.device), torch.int64)
     hidden = -1 if ignore_index is None else ignore_index
-    fold = _folds(labels.cpu(), folds, seed, ignore_index)
+    fold = fold_numbers(labels.cpu(), folds, seed, ignore_index)
     for number in range(folds):
         calibrator = scaler()
         seen = labels.masked_fill((fold == number).to(labels.device), hidden)
@@ -218,7 +218,9 @@ def held_out_calibrators(
         yield (fold == number).nonzero().squeeze(1), calibrator
 
 
-def _folds(target: Tensor, folds: int, seed: int, ignore_index: int | None) -> Tensor:
+def fold_numbers(
+    target: Tensor, folds: int, seed: int = 0, ignore_index: int | None = None
+) -> Tensor:
     """Assign the rows to folds, class by class, in random order within each class."""
     used = len(target) if ignore_index is None else int((target != ignore_index).sum())
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= used:

@@ -15,6 +15,7 @@ from softmargin.commands import (
     predict,
     reproduce,
     train,
+    tune,
 )
 from softmargin.commands.common import Command
 
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Command] = {
     "calibrate": calibrate.COMMAND,
     "apply": apply.COMMAND,
     "compare": compare.COMMAND,
+    "tune": tune.COMMAND,
     "train": train.COMMAND,
     "evaluate": train.EVALUATE_COMMAND,
     "data": data.COMMAND,

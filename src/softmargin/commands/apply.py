@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from softmargin._text import one_line, printable
-from softmargin.commands.calibrate import check_file, declare_content, saving_to
+from softmargin.commands.calibrate import are_logits, check_file, declare_content, saving_to
 from softmargin.commands.common import Command, UsageError, progress, quoted, require_lab
 
 DESCRIPTION = """\
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
                 options.file,
                 out,
                 predictions=options.predictions,
-                from_logits=options.logits or (False if options.probabilities else None),
+                from_logits=are_logits(options),
                 progress=lambda done, total: show(done, total, "calibrating"),
             )
         except (ValueError, TypeError) as error:

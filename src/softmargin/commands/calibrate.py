@@ -68,8 +68,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     what = parser.add_argument_group("what is in the file")
     declare_content(what)
-    what.add_argument("--labels", metavar="NAME", help="key or column of the labels")
-    what.add_argument("--positive", metavar="LABEL", help="of one score, the label it is for")
+    declare_labels(what)
     how = parser.add_argument_group("how to measure")
     how.add_argument("--bins", type=count, default=10, metavar="N", help="default: %(default)s")
     how.add_argument(
@@ -106,6 +105,19 @@ def declare_content(parser: argparse._ActionsContainer) -> None:
     kind.add_argument("--probabilities", action="store_true", help="predictions are probabilities")
 
 
+def declare_labels(parser: argparse._ActionsContainer) -> None:
+    """Declare what says which part of a file holds labels."""
+    parser.add_argument("--labels", metavar="NAME", help="key or column of the labels")
+    parser.add_argument("--positive", metavar="LABEL", help="of one score, the label it is for")
+
+
+def are_logits(options: argparse.Namespace) -> bool | None:
+    """Return whether predictions were said to be logits; None where nothing was said."""
+    if options.logits:
+        return True
+    return False if options.probabilities else None
+
+
 def run(options: argparse.Namespace) -> None:
     """Measure and print, write the page and, if requested, the calibrator."""
     methods = {"both": ["temperature", "vector"], "none": []}.get(
@@ -131,7 +143,7 @@ def run(options: argparse.Namespace) -> None:
                 options.labels_file,
                 predictions=options.predictions,
                 labels=options.labels,
-                from_logits=options.logits or (False if options.probabilities else None),
+                from_logits=are_logits(options),
                 positive=options.positive,
                 progress=lambda done, total: tell("reading", done, total),
             )

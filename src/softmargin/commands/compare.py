@@ -10,7 +10,13 @@ from typing import Any
 
 from softmargin._files import write_file
 from softmargin._text import one_line, printable
-from softmargin.commands.calibrate import check_run, declare_content, run_predictions
+from softmargin.commands.calibrate import (
+    are_logits,
+    check_run,
+    declare_content,
+    declare_labels,
+    run_predictions,
+)
 from softmargin.commands.common import (
     Command,
     UsageError,
@@ -45,8 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("others", type=Path, nargs="+", metavar="OTHER", help="what to compare")
     what = parser.add_argument_group("what is in the files")
     declare_content(what)
-    what.add_argument("--labels", metavar="NAME", help="key or column of the labels")
-    what.add_argument("--positive", metavar="LABEL", help="of one score, the label it is for")
+    declare_labels(what)
     how = parser.add_argument_group("how to measure, and what to write")
     how.add_argument("--bins", type=count, default=10, metavar="N", help="default: %(default)s")
     how.add_argument("--seed", type=seed, default=0, metavar="N", help="default: %(default)s")
@@ -114,7 +119,7 @@ def compared(
                     file,
                     predictions=options.predictions,
                     labels=options.labels,
-                    from_logits=options.logits or (False if options.probabilities else None),
+                    from_logits=are_logits(options),
                     positive=options.positive,
                 )
                 models.append((name, found))

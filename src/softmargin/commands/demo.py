@@ -58,11 +58,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Train, print the table, write the page, say where it is."""
-    chosen = [beta for group in options.betas for beta in group]
-    if repeated := [beta for beta in chosen if chosen.count(beta) > 1]:
-        raise UsageError(
-            f"argument --betas: must name each β once, but {repeated[0]:g} came twice."
-        )
+    chosen = each_once(options.betas)
     check_out(options.out)
     require_lab()
     from softmargin.demo import DemoSetting, run_demo
@@ -100,6 +96,16 @@ def betas(text: str) -> list[float]:
             f"at least one finite number above 0 is needed, but got {quoted(text)}."
         )
     return values
+
+
+def each_once(groups: list[list[float]]) -> list[float]:
+    """Return all values of --betas; refuse one that is there twice."""
+    chosen = [beta for group in groups for beta in group]
+    if repeated := [beta for beta in chosen if chosen.count(beta) > 1]:
+        raise UsageError(
+            f"argument --betas: must name each β once, but {repeated[0]:g} came twice."
+        )
+    return chosen
 
 
 COMMAND = Command(

@@ -29,7 +29,7 @@ from softmargin.commands.common import (
     seed,
     writing_to,
 )
-from softmargin.commands.demo import betas
+from softmargin.commands.demo import betas, each_once
 
 if TYPE_CHECKING:
     from softmargin.data.columns import Columns, TableFile
@@ -114,11 +114,7 @@ def run(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> list[float]:
     """Check what can be checked before anything is read; return the values of β."""
-    chosen = [beta for group in options.betas for beta in group]
-    if repeated := [beta for beta in chosen if chosen.count(beta) > 1]:
-        raise UsageError(
-            f"argument --betas: must name each β once, but {repeated[0]:g} came twice."
-        )
+    chosen = each_once(options.betas)
     if options.folds < 2:
         raise UsageError(f"argument --folds: must be at least 2, but got {options.folds}.")
     if not options.file.is_file():

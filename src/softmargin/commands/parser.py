@@ -29,6 +29,7 @@ example:
   softmargin demo                        see what β does, in half a minute
   softmargin demo --betas 10,1,0.1       with your own β
   softmargin fit t.csv --target kind     choose β for your own table
+  softmargin tune features.npz           choose β for the last layer of your own network
   softmargin calibrate predictions.npz   how calibrated anyone's predictions are
   softmargin compare mine.npz theirs.npz which of two models is better
   softmargin train --out run --beta 5 --fraction 0.1    train a model on a few digits

@@ -195,7 +195,7 @@ def _status(options: argparse.Namespace) -> None:
     _, chosen = _chosen(options, ["all"])
     check_folder(options.out, [cell for own in chosen.values() for cell in own])
     results = {
-        meta["id"]: f"{meta['scale']}, seeds: {len(meta['seeds'])}, {outcome.verdict.word}"
+        meta["id"]: f"{meta['scale']}, seeds: {len(meta['seeds'])}, {outcome.verdict.told}"
         for meta, outcome in read_results(options.out)
     }
     for name, cells in chosen.items():
@@ -298,7 +298,7 @@ def _summarise(tally: Tally, missing: Mapping[str, tuple[int, int]]) -> None:
 
 def _tell(name: str, outcome: Outcome, where: Path) -> None:
     verdict = outcome.verdict
-    print(f"{name}: {verdict.word}. {verdict.sentence}\n  {where / 'README.md'}")
+    print(f"{name}: {verdict.told}. {verdict.sentence}\n  {where / 'README.md'}")
 
 
 def _report(options: argparse.Namespace) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling
+from softmargin.calibration._held_out import cross_fitted, one_temperature, row_scores
 from softmargin.estimators.classifier import Floats, MarginClassifier, as_dataset, configuration
 from softmargin.training import EnsembleResult, Fold, train_together
 
@@ -60,7 +59,7 @@ class Runs:
         self.looks: list[list[int]] = []  # numbers of epochs, by settings
         self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
         self.sizes = [len(test) for test in tested]
-        self.trainer = train_together
+        self.trainer: Callable[..., EnsembleResult] = train_together
 
     def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
         """Train settings that can be trained together, on all folds and seeds."""
@@ -102,19 +101,13 @@ class Runs:
         """Return held-out logits, each fold's by the temperature of the others."""
         logits = self.logits[place, look]
         if scaling == "temperature":
-            logits = logits / self._temperatures(logits)[self.fold_of, None]
+            logits = cross_fitted(logits, self.y, self.fold_of)
         return logits
 
     def judged(self, place: int, look: int, scaling: str) -> Candidate:
         """Return how settings did after a number of epochs, with a scaling."""
         logits = self.scaled(place, look, scaling)
-        log_p = logits.log_softmax(-1)
-        hot = torch.nn.functional.one_hot(self.y, logits.shape[-1])
-        values = {
-            "nll": -log_p.gather(-1, self.y.expand(len(logits), -1).unsqueeze(-1))[..., 0],
-            "brier": (log_p.exp() - hot).square().sum(-1),
-            "accuracy": (logits.argmax(-1) == self.y).double(),
-        }
+        values = row_scores(logits, self.y)
         rows = {name: value.mean(0) for name, value in values.items()}
         by_fold = {
             name: np.array([float(v[self.fold_of == i].mean()) for i in range(len(self.folds))])
@@ -123,17 +116,9 @@ class Runs:
         mean = {name: float(value.mean()) for name, value in rows.items()}
         return Candidate(self.settings[place], self.looks[place][look], scaling, by_fold, mean)
 
-    def _temperatures(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return the temperature of every fold, fitted on the rows of the others."""
-        found = [
-            _temperature(logits[:, self.fold_of != i], self.y[self.fold_of != i])
-            for i in range(len(self.folds))
-        ]
-        return torch.tensor(found, dtype=torch.float64)
-
     def temperature(self, place: int, look: int) -> float:
         """Return the temperature fitted on the held-out rows of all folds."""
-        return _temperature(self.logits[place, look], self.y)
+        return one_temperature(self.logits[place, look], self.y)
 
     def place_of(self, candidate: Candidate) -> int:
         """Return where the settings of a candidate are."""
@@ -142,13 +127,3 @@ class Runs:
     def look_of(self, candidate: Candidate) -> int:
         """Return which look a candidate's number of epochs is."""
         return self.looks[self.place_of(candidate)].index(candidate.epochs)
-
-
-def _temperature(logits: torch.Tensor, y: torch.Tensor) -> float:
-    """Return the temperature of logits (seeds, rows, classes); 1 where there is none to find."""
-    flat = logits.flatten(0, 1)
-    if not bool(flat.isfinite().all()) or not bool((flat != flat[:, :1]).any()):
-        return 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        return float(TemperatureScaling().fit(flat, y.repeat(len(logits))).temperature)

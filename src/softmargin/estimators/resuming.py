@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from softmargin._files import read_sealed, seal, write_file
 from softmargin.training import EnsembleResult, TrainingConfig, train_together
+from softmargin.training.arrays import read_arrays, write_arrays
 
 REMEDY = "delete its folder and run the same command again"
 
@@ -81,18 +79,3 @@ class Earlier:
     def predictions(self, number: int) -> tuple[torch.Tensor, None]:
         """Return one model's logits of its test rows."""
         return torch.from_numpy(self.arrays[str(number)]), None
-
-
-def write_arrays(path: Path, arrays: dict[str, Any]) -> bytes:
-    """Write an .npz file with its checksum, and return its content."""
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    content = seal(buffer.getvalue())
-    write_file(path, content)
-    return content
-
-
-def read_arrays(path: Path, remedy: str) -> dict[str, Any]:
-    """Read what :func:`write_arrays` has written; it can hold no code."""
-    with np.load(io.BytesIO(read_sealed(path, remedy)), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from softmargin._plain_checks import check_choice, check_count, check_flag
 from softmargin._table import markdown_table
+from softmargin.calibration._held_out import SCORES
 from softmargin.estimators.candidates import Candidate, Runs
 from softmargin.estimators.classifier import (
     LARGEST_SEED,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GRID = {"weight_decay": (0.0, 0.01, 0.1)}
-SCORES = ("nll", "brier", "accuracy")
 SCALINGS = ("none", "temperature")
 # what models trained together share
 SHARED = ("hidden_sizes", "epochs", "batch_size", "optimizer")

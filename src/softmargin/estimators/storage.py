@@ -20,9 +20,9 @@ from softmargin._files import DamagedFileError, read_json, write_json
 from softmargin.calibration.scaling import TemperatureScaling
 from softmargin.estimators.classifier import MarginClassifier
 from softmargin.estimators.preparation import Preparation
-from softmargin.estimators.resuming import read_arrays, write_arrays
 from softmargin.estimators.search import MarginClassifierCV
 from softmargin.models import FCNN, Classifier
+from softmargin.training.arrays import read_arrays, write_arrays
 from softmargin.training.parts import make_head
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Pure functions on tensors: margins, divergences and the losses on logits."""
 
+from softmargin.functional.adaptive import adaptive_focal_loss
 from softmargin.functional.angular import angles, cosine_logits
 from softmargin.functional.divergences import logit_divergence
 from softmargin.functional.hinge import (
@@ -18,6 +19,7 @@ from softmargin.functional.softmax import (
 )
 
 __all__ = [
+    "adaptive_focal_loss",
     "angles",
     "cosine_logits",
     "embedded_bias",

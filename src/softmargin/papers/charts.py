@@ -118,9 +118,10 @@ class ByBeta:
         """Draw it."""
         series = []
         for task in runs.tasks:
-            found = sorted(runs.methods(task), key=lambda method: method.beta or 0.0)
-            curves = np.stack([self.score.of(runs, task, method) for method in found], 1)
-            series.append(banded(task.name, [method.beta or 0.0 for method in found], curves))
+            found = {each.beta: each for each in runs.methods(task) if each.beta is not None}
+            values = sorted(found)
+            curves = np.stack([self.score.of(runs, task, found[beta]) for beta in values], 1)
+            series.append(banded(task.name, values, curves))
         name, title = self.score.path[-1].replace("_", "-"), f"{self.score.title} by β"
         return [lines(runs, name, title, "β", self.score.label, series, log_x=True)]
 

@@ -35,6 +35,8 @@ class Compare:
         sign: 1 or -1.
         other: the method that it is compared with, by default the experiment's baseline.
         data: the data sets that it is claimed of, by default all.
+        margin: how far it may lie on the wrong side and still count as not worse; 0 claims a
+            difference.
     """
 
     score: Score
@@ -42,6 +44,7 @@ class Compare:
     sign: int
     other: str = ""
     data: tuple[str, ...] = ()
+    margin: float = 0.0
 
     def __call__(self, runs: Runs, task: Task) -> list[Finding]:
         """Judge it; nothing is found on other data, or where a method was not trained."""
@@ -49,7 +52,8 @@ class Compare:
         if not runs.has(task, names) or (self.data and task.data not in self.data):
             return []
         values = {name: self.score.of(runs, task, name) for name in names}
-        return [compare(self.score.on(task), values, names, self.sign, self.score.digits)]
+        what, digits = self.score.on(task), self.score.digits
+        return [compare(what, values, names, self.sign, digits, self.margin)]
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,29 @@ class Best:
     """A method lies above all others (sign 1), or below them (-1), beyond the spread over seeds.
 
     The one that counts is the best of the others: within the spread the finding is left open.
+
+    Attributes:
+        score: of which score.
+        method: the one that is claimed to be the best.
+        sign: 1 or -1.
+        among: the names of the others, by default all of the task; small scales have fewer.
     """
 
     score: Score
     method: str
     sign: int = 1
+    among: tuple[str, ...] = ()
 
     def __call__(self, runs: Runs, task: Task) -> list[Finding]:
         """Judge it; a method that diverged is not the best."""
-        values = {each.name: self.score.of(runs, task, each) for each in runs.methods(task)}
+        if not runs.has(task, [self.method]):
+            return []
+        wanted = {self.method, *(self.among or (each.name for each in runs.methods(task)))}
+        values = {
+            each.name: self.score.of(runs, task, each)
+            for each in runs.methods(task)
+            if each.name in wanted
+        }
         means = {name: self.sign * float(own.mean()) for name, own in values.items()}
         ranked = sorted(values, key=lambda name: -np.nan_to_num(means[name], nan=-np.inf))
         best = ranked[0]
@@ -149,18 +167,27 @@ SMOKE = "Smoke scale shows that data, training and page work, and says nothing e
 
 
 def compare(
-    what: str, values: Mapping[str, Floats], names: tuple[str, str], sign: int, digits: int = 2
+    what: str,
+    values: Mapping[str, Floats],
+    names: tuple[str, str],
+    sign: int,
+    digits: int = 2,
+    margin: float = 0.0,
 ) -> Finding:
-    """Find whether the first lies above (sign 1) or below (-1) the second beyond the spread."""
+    """Find whether the first lies above (sign 1) or below (-1) the second beyond the spread.
+
+    With a margin: whether it is not worse by more than that.
+    """
     a, b = names
     comparison = against(values[a], values[b])
     if comparison is None:
         return Finding(f"{what} of {a} and {b} cannot be compared", None)
+    allowed = f"; {margin:g} the worse is allowed" if margin else ""
     text = (
         f"{what} is {shown(values[a], digits)} for {a} against {shown(values[b], digits)} for {b} "
-        f"({interval(comparison, digits)})"
+        f"({interval(comparison, digits)}{allowed})"
     )
-    return judged(text, values[a], values[b], sign)
+    return judged(text, values[a] + sign * margin, values[b], sign)
 
 
 def judged(text: str, a: Floats, b: Floats, sign: int) -> Finding:
@@ -170,7 +197,7 @@ def judged(text: str, a: Floats, b: Floats, sign: int) -> Finding:
         return Finding(text, None)
     clear = direction(comparison)
     agrees = None if clear == 0 else clear == sign
-    return Finding(text, agrees, paired_t_test(a, b).p, comparison.p)
+    return Finding(text, agrees, paired_t_test(a, b).p, comparison.p, pairs=len(a))
 
 
 def against(a: Floats, b: Floats) -> Comparison | None:

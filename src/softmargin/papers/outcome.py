@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from softmargin.charts import Chart
-from softmargin.papers.statistics import Comparison, summary
+from softmargin.papers.statistics import Comparison, seeds_needed, summary
 
-SIGNIFICANT = 0.05
+SIGNIFICANT, POWER = 0.05, 0.8
 VERDICTS = {
     "holds": "every part of the claim that was tested was found",
     "holds in part": "some parts were found; the page says which",
@@ -90,6 +90,7 @@ class Finding:
         p: of the paired t-test, where two methods are compared over seeds.
         exact: p-value of the exact test of the same.
         adjusted: p after Holm's correction over the findings of the verdict.
+        pairs: how many seeds were compared.
     """
 
     text: str
@@ -97,6 +98,7 @@ class Finding:
     p: float | None = None
     exact: float | None = None
     adjusted: float | None = None
+    pairs: int | None = None
 
     @property
     def told(self) -> str:
@@ -113,6 +115,21 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Shortfall:
+    """A task whose networks reach less than half of the accuracy that the paper prints.
+
+    Attributes:
+        task: its name.
+        ours: accuracy of the baseline, mean over seeds, in %.
+        paper: that of the paper, in %.
+    """
+
+    task: str
+    ours: float
+    paper: float
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Whether a claim holds.
 
@@ -120,11 +137,34 @@ class Verdict:
         word: one of ``VERDICTS``.
         findings: what it rests on.
         remark: what to know when reading them, one or more sentences.
+        shortfalls: tasks that it rests on although their networks are far from the paper's.
     """
 
     word: str
     findings: Sequence[Finding] = ()
     remark: str = ""
+    shortfalls: Sequence[Shortfall] = ()
+
+    @property
+    def told(self) -> str:
+        """The word, and where networks are far from the paper's, that.
+
+        Example:
+            >>> Verdict("holds", shortfalls=[Shortfall("CIFAR-100", 15.66, 73.5)]).told
+            "holds, on networks with less than half of the paper's accuracy"
+        """
+        return self.word + (f", {FAR}" if self.shortfalls else "")
+
+    @property
+    def level(self) -> str:
+        """How far networks are from the paper's, with numbers; nothing where they are not far.
+
+        Example:
+            >>> Verdict("holds", shortfalls=[Shortfall("CIFAR-100", 15.66, 73.5)]).level
+            "on networks with less than half of the paper's accuracy (CIFAR-100: 15.7 of 73.5 %)"
+        """
+        listed = [f"{each.task}: {each.ours:.1f} of {each.paper:.1f} %" for each in self.shortfalls]
+        return f"{FAR} ({'; '.join(listed)})" if listed else ""
 
     @property
     def groups(self) -> dict[str, list[str]]:
@@ -149,11 +189,31 @@ class Verdict:
         found = [each for each in tested if each.adjusted < SIGNIFICANT]  # type: ignore[operator]
         if not tested:
             return ""
-        return (
+        said = (
             f"Of the {len(tested)} comparison{'s' if len(tested) > 1 else ''} that it rests on, "
             f"{len(found) or 'none'} {'are' if len(found) > 1 else 'is'} significant after Holm's "
             f"correction (paired t-test, p < {SIGNIFICANT:g})."
         )
+        if not found and (needed := self.seeds_needed):
+            said += (
+                f" With the measured spread, the clearest of them would need {needed} seeds "
+                f"(power {100 * POWER:.0f} %)."
+            )
+        return said
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """How many seeds make the clearest comparison significant; None where that is unknown.
+
+        Example:
+            >>> Verdict("left open", [Finding("a", None, 0.2, 0.25, 0.4, 5)] * 2).seeds_needed
+            23
+        """
+        pairs = [(each.p, each.pairs) for each in self.findings if each.p and each.pairs]
+        if not pairs:
+            return None
+        alpha = SIGNIFICANT / sum(each.p is not None for each in self.findings)
+        return min(seeds_needed(p, count, alpha, POWER) for p, count in pairs)
 
     @property
     def deciding(self) -> str:
@@ -177,6 +237,7 @@ class Verdict:
         return " ".join(part for part in (findings, self.remark) if part)
 
 
+FAR = "on networks with less than half of the paper's accuracy"
 AGREEMENT = {"as claimed": True, "unlike the claim": False, "left open": None}
 
 
@@ -206,7 +267,9 @@ class Outcome:
         ]
         charts = [Chart.from_dict(each) for each in values["charts"]]
         said = values["verdict"]
-        verdict = Verdict(**{**said, "findings": [Finding(**each) for each in said["findings"]]})
+        said["findings"] = [Finding(**each) for each in said["findings"]]
+        said["shortfalls"] = [Shortfall(**each) for each in said.get("shortfalls", ())]
+        verdict = Verdict(**said)
         return cls(verdict, tables, charts, values["notes"], values["setup"])
 
 

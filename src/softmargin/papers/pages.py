@@ -12,7 +12,7 @@ from softmargin._papers import PAPERS
 from softmargin._table import markdown_table
 from softmargin.papers.grid import TITLES
 from softmargin.papers.layout import DETAILS, NOTHING, Layout, Shown, layout
-from softmargin.papers.outcome import VERDICTS, Outcome
+from softmargin.papers.outcome import FAR, VERDICTS, Outcome
 from softmargin.papers.provenance import data_of, not_comparable, size_of, title_of, told
 
 Results = Sequence[tuple[Mapping[str, Any], Outcome]]  # as softmargin.papers.write reads them
@@ -78,7 +78,7 @@ def index_page(results: Results) -> str:
             meta["claim"],
             trained_on(meta),
             f"{meta['scale']}, {len(meta['seeds'])}",
-            outcome.verdict.word,
+            outcome.verdict.told,
             ", ".join(shared[meta["id"]]) or NOTHING,
         ]
         for meta, outcome in results
@@ -135,7 +135,7 @@ def _claim_row(
         f"[{meta['id']}](../results/{meta['id']}/README.md)",
         meta["claim"],
         f"{meta['scale']}, {f'{seeds} seeds' if seeds > 1 else 'no seeds'}",
-        ", counted with ".join(filter(None, (f"**{verdict.word}**", ", ".join(others)))),
+        ", counted with ".join(filter(None, (f"**{verdict.told}**", ", ".join(others)))),
         "<br>".join(part for part in (*found, verdict.remark) if part),
     ]
 
@@ -177,7 +177,10 @@ def count_verdicts(results: Results) -> str:
         if ids:
             said.append(f"{ids} {COUNTED[word][ids > 1]}{distinct if len(groups) < ids else ''}")
     listed = " and ".join(part for part in (", ".join(said[:-1]), *said[-1:]) if part)
-    return f"Of {len(results)} claim{'s' if len(results) != 1 else ''}, {listed}."
+    far = sum(bool(outcome.verdict.shortfalls) for _, outcome in results)
+    those = f"{far} of these verdicts {'rest' if far > 1 else 'rests'} {FAR}."
+    counted = f"Of {len(results)} claim{'s' if len(results) != 1 else ''}, {listed}."
+    return f"{counted} {those}" if far else counted
 
 
 def _trained(meta: Mapping[str, Any]) -> set[str]:

@@ -7,15 +7,16 @@ that the engine has, or a small function of the paper's module where none of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from softmargin.papers.charts import Draw
 from softmargin.papers.core import Experiment, Finished, Scope
 from softmargin.papers.findings import RULE, Rule, verdict
 from softmargin.papers.grid import Plan
 from softmargin.papers.methods import CHOICES
-from softmargin.papers.outcome import Outcome
-from softmargin.papers.runs import Runs
+from softmargin.papers.outcome import Outcome, Shortfall
+from softmargin.papers.printed import printed_means
+from softmargin.papers.runs import ACCURACY, Runs
 from softmargin.papers.tables import Tabulate
 
 FIVE_SEEDS = {"smoke": 2, "desk": 5, "paper": 5}
@@ -91,13 +92,53 @@ class Row:
         remark = DIRECTIONS if scope.scale == "desk" and self.plan.stand_ins else ""
         if self.remark is not None:
             remark = self.remark(runs)
+        said = verdict(scope.scale, found, remark)
+        if scope.scale != "smoke":
+            said = replace(said, shortfalls=shortfalls(runs, self.id.rpartition("-")[0]))
         return Outcome(
-            verdict=verdict(scope.scale, found, remark),
+            verdict=said,
             tables=[table for tabulate in self.tables for table in tabulate(runs)],
             charts=[chart for draw in self.charts for chart in draw(runs)],
             notes=[RULE, *self.notes],
             setup=runs.setup,
         )
+
+
+# --- how far networks are from the paper's
+
+SOFTMAX_PRINTED: Mapping[tuple[str, str], tuple[str, str, str, str]] = {
+    ("gd", "svhn"): ("gd-tab2", "", "SVHN, ResNet18", "β = 1"),
+    ("gd", "cifar10"): ("gd-tab2", "", "CIFAR-10, ResNet18", "β = 1"),
+    ("gd", "cifar100"): ("gd-tab2", "", "CIFAR-100, ResNet18", "β = 1"),
+    ("gd-v1", "svhn"): ("gd-v1-tab3", "", "SVHN, ResNet18", "β = 1"),
+    ("gd-v1", "cifar10"): ("gd-v1-tab2", "", "CIFAR-10, ResNet18", "β = 1"),
+    ("gd-v1", "cifar100"): ("gd-v1-tab4", "", "CIFAR-100, ResNet18", "β = 1"),
+    ("ag", "cifar10"): ("ag-tab4", "", "CIFAR-10, ResNet18", "Soft"),
+    ("ag", "cifar100"): ("ag-tab5", "Top-1 accuracy", "CIFAR-100, ResNet34", "Soft"),
+    ("lm", "cifar100"): ("lm-tab2", "", "softmax", "error rate"),
+    ("lm", "cifar10"): ("lm-tab4", "", "CIFAR-10, WideResNet-28-10", "softmax"),
+    ("lm", "svhn"): ("lm-tab4", "", "SVHN, WideResNet-28-10", "softmax"),
+}
+"""Where a paper, or its first version, prints the accuracy of plain softmax; LM its error rate."""
+ERROR_RATES = ("lm",)
+
+
+def shortfalls(runs: Runs, paper: str) -> list[Shortfall]:
+    """Return the judged tasks whose baseline has less than half of the paper's accuracy."""
+    found = []
+    for task in runs.judged:
+        place = SOFTMAX_PRINTED.get((paper, task.data))
+        if place is None:
+            continue
+        table, score, row, column = place
+        value = printed_means(table, score)[row][column]
+        theirs = 100 - value if paper in ERROR_RATES else value
+        has_baseline = runs.has(task, [runs.baseline])
+        method = runs.baseline if has_baseline else runs.methods(task)[0].name
+        ours = float(ACCURACY.of(runs, task, method).mean())
+        if ours < theirs / 2:
+            found.append(Shortfall(task.name, round(ours, 4), theirs))
+    return found
 
 
 # --- where the scales differ from the paper's recipe

@@ -1,28 +1,21 @@
 """Running experiments: their cells, one by one or several at a time, and then their results.
 
-Cells at the same time run in a process each; how a cell ended stands in the store. The processes
-end with the one that started them, however that ends; ctrl-C is for that one to deal with.
+Cells at the same time run in a process each; how a cell ended stands in the store.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
 
 from softmargin._files import UNFINISHED
+from softmargin._processes import leave_interrupts_to_parent, run_side_by_side
 from softmargin._warnings import plain_warnings
 from softmargin.papers.core import SCALES, Cell, Experiment, Scope
 from softmargin.papers.outcome import Outcome
@@ -32,12 +25,6 @@ from softmargin.papers.write import PAGE, read_results, write_index, write_resul
 from softmargin.training.folder import RunFolder
 
 A_MINUTE = 60.0
-LOOK_EVERY = 0.5  # seconds between two looks at how far cells are
-# a server that has imported PyTorch once can be copied for every cell, where that is safe
-if sys.platform == "linux":
-    CONTEXT = multiprocessing.get_context("forkserver")
-else:
-    CONTEXT = multiprocessing.get_context("spawn")
 Scoped = Sequence[tuple[Experiment, Scope]]
 Show = Callable[[float, float, str], None]
 """Told how much is done, of how much, in estimated seconds, and what is being run."""
@@ -131,74 +118,37 @@ def _run_side_by_side(tally: Tally, jobs: int) -> None:
     """Run cells in a process each; a cell whose process dies is tried once more."""
     # the other processes have their cores: threads that fight are slower than one
     threads = max(1, torch.get_num_threads() // jobs)
-    CONTEXT.set_forkserver_preload([__name__])
-    waiting, running = list(tally.waiting), list[tuple[BaseProcess, Cell]]()
-    died: set[str] = set()
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                cell = waiting.pop(0)
-                given = (tally.store.root, cell, threads)
-                started = CONTEXT.Process(target=_run_alone, args=given, daemon=True)
-                running.append((started, cell))
-                with _interrupts_held_back():
-                    started.start()
-            wait([process.sentinel for process, _ in running], LOOK_EVERY)
-            for process, cell in list(running):
-                if process.is_alive():
-                    tally.note(cell, tally.store.progress(cell))
-                    continue
-                running.remove((process, cell))
-                if process.exitcode in FULL:
-                    raise OSError(process.exitcode, os.strerror(process.exitcode))
-                if process.exitcode != 0 and not tally.store.is_finished(cell):
-                    if cell.key not in died:
-                        died.add(cell.key)
-                        waiting.insert(0, cell)
-                        continue
-                    tally.store.keep_error(cell, "its process died twice")
-                tally.end(cell)
-    finally:  # at once: the files that they write are whole or not there
-        for process, _ in running:
-            if process.pid is not None:
-                process.kill()
-                process.join()
+    died: set[int] = set()
+
+    def look(number: int) -> None:
+        cell = tally.waiting[number]
+        tally.note(cell, tally.store.progress(cell))
+
+    def ended(number: int, code: int) -> bool:
+        cell = tally.waiting[number]
+        if code in FULL:
+            raise OSError(code, os.strerror(code))
+        if code != 0 and not tally.store.is_finished(cell):
+            if number not in died:
+                died.add(number)
+                return True
+            tally.store.keep_error(cell, "its process died twice")
+        tally.end(cell)
+        return False
+
+    given = [(tally.store.root, cell, threads) for cell in tally.waiting]
+    run_side_by_side(_run_alone, given, jobs, preload=__name__, look=look, ended=ended)
 
 
 def _run_alone(root: Path, cell: Cell, threads: int) -> None:
     """Run a cell in a process of its own; the exit code says where the disk is full."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    leave_interrupts_to_parent()
     torch.set_num_threads(threads)
     try:
         with plain_warnings():
             CellStore(root).run(cell)
     except OSError as error:
         sys.exit(error.errno)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Hold ctrl-C back while a process starts, where the system can.
-
-    Otherwise a process that does not ignore it yet would print where it was interrupted.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # which would let signals through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def conclude(

@@ -127,7 +127,8 @@ class Runs:
 
 # --- scores
 
-CHOSEN = "chosen"  # of Method.scaling: not scaled, but of all methods the best on held-out images
+# of Method.scaling: that β which is the best on held-out images, as it is or with a temperature
+CHOSEN, CHOSEN_SCALED = "chosen", "chosen, temperature"
 
 
 @dataclass(frozen=True)
@@ -168,12 +169,12 @@ class Score:
     def of(self, runs: Runs, task: Task, method: Method | str) -> Floats:
         """Return the score over seeds; of scaling, that of the scaled or chosen network."""
         own = runs.method(task, method) if isinstance(method, str) else method
-        if own.scaling == CHOSEN:
-            return self._chosen(runs, task)
+        if own.scaling in (CHOSEN, CHOSEN_SCALED):
+            return self._chosen(runs, task, "temperature" if own.scaling == CHOSEN_SCALED else "")
         if own.scaling:
             fitted = runs.serving(task) or task  # on images held out from training
             path = ("scaled", own.scaling, self.path[-1])
-            found = runs.numbers(fitted, runs.baseline, *path)
+            found = runs.numbers(fitted, own.base or runs.baseline, *path)
         elif self.array:
             found = runs.arrays(task, own, self.array)
         else:
@@ -189,12 +190,15 @@ class Score:
         values: Floats = self.offset + factor * found
         return values
 
-    def _chosen(self, runs: Runs, task: Task) -> Floats:
-        """Return, seed by seed, the score of the method whose held-out NLL is the lowest."""
-        methods = runs.methods(task)
-        held_out = [runs.numbers(task, each, "held_out", "raw", "nll") for each in methods]
-        best = np.nan_to_num(np.stack(held_out), nan=np.inf).argmin(0)
-        values = np.stack([self.of(runs, task, each) for each in methods])
+    def _chosen(self, runs: Runs, task: Task, scaling: str) -> Floats:
+        """Return, seed by seed, the score of the β whose held-out NLL is the lowest."""
+        decays = [each for each in runs.methods(task) if each.beta is not None]
+        path = ("held_out", scaling or "raw", "nll")
+        held_out = np.stack([runs.numbers(task, each, *path) for each in decays])
+        best = np.nan_to_num(held_out, nan=np.inf).argmin(0)
+        if scaling:
+            decays = [Method("", scaling=scaling, base=each.name) for each in decays]
+        values = np.stack([self.of(runs, task, each) for each in decays])
         found: Floats = values[best, np.arange(len(best))]
         return found
 
@@ -217,6 +221,14 @@ TRAINED = Score("Training accuracy", ("train_accuracy",))
 ECE = Score("ECE", ("final", "ece"), unit="", digits=3, better="lower")
 MCE = Score("MCE", ("final", "mce"), unit="", digits=3, better="lower")
 NLL = Score("NLL", ("final", "nll"), unit="nats", digits=3, better="lower")
+BRIER = Score("Brier score", ("final", "brier"), unit="", digits=3, better="lower")
+DEBIASED = Score(
+    "Debiased calibration error",
+    ("final", "debiased_error"),
+    unit="",
+    digits=3,
+    better="lower",
+)
 CONFIDENCE = Score("Mean confidence", ("final", "mean_confidence"))
 ACCURACY_CURVE = Score("Test accuracy", array="accuracy", better="higher", phrase="accuracy in %")
 

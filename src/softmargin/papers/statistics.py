@@ -175,6 +175,30 @@ def paired_t_test(a: ArrayLike, b: ArrayLike) -> Comparison:
     return Comparison(mean, mean - half, mean + half, t_test_p(mean, error, n), n, method)
 
 
+def seeds_needed(p: float, pairs: int, alpha: float, power: float) -> int:
+    """Return how many seeds a paired t-test needs if spread and difference stay what they are.
+
+    Args:
+        p: of the test over the seeds that there are.
+        pairs: how many these are.
+        alpha: p below which a difference counts as significant.
+        power: the probability with which it is to be found.
+
+    Returns:
+        The least number, 1,000 at most.
+
+    Example:
+        >>> seeds_needed(0.05, 5, alpha=0.05, power=0.8)
+        8
+    """
+    stats = scipy_stats()
+    effect = stats.t.isf(p / 2, pairs - 1) / math.sqrt(pairs)  # the difference by its spread
+    counts = np.arange(3, 1001)
+    critical = stats.t.isf(alpha / 2, counts - 1)
+    found = stats.nct.sf(critical, counts - 1, effect * np.sqrt(counts)) >= power
+    return int(counts[found.argmax()]) if found.any() else int(counts[-1])
+
+
 def sign_flip_p(differences: ArrayLike, seed: int = 0) -> float:
     """Return the two-sided p-value of the paired permutation test on the mean.
 

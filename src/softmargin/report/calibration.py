@@ -7,11 +7,10 @@ import math
 from typing import Any
 
 from softmargin.calibration.audit import Audit
-from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import IN_PERCENT, CalibrationResult
 from softmargin.calibration.scaling import Calibrator, TemperatureScaling
 from softmargin.charts.tones import BLUES, GREEN, INK, Tone
-from softmargin.report.figures import house_style, new_figure, to_svg
+from softmargin.report.figures import RELIABILITY, house_style, reliability_panel
 from softmargin.report.page import (
     Bullets,
     Code,
@@ -162,14 +161,7 @@ def calibration_page(audit: Audit, command: str) -> str:
 def _diagrams(audit: Audit) -> FigureGroup:
     panels = []
     for name, result in results(audit).items():
-        figure = new_figure(3.6, 4.4)
-        axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
-        reliability_diagram(axes, result.bins, histogram, color=TONES[name].light)
-        axes.set_title(TITLES[name], loc="left")
-        description = f"Reliability diagram, {TITLES[name]}: ECE {_percent(result.ece)}."
-        panels.append(to_svg(figure, name, description, [TONES[name]]))
-    caption = (
-        "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "
-        "mean confidence; dashed: perfect calibration. Below: how many predictions each bin holds."
-    )
-    return FigureGroup(panels, caption, 300)
+        title = TITLES[name]
+        description = f"Reliability diagram, {title}: ECE {_percent(result.ece)}."
+        panels.append(reliability_panel(name, result.bins, TONES[name], description, title=title))
+    return FigureGroup(panels, RELIABILITY, 300)

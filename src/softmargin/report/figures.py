@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softmargin.calibration.binning import BinStatistics
+from softmargin.calibration.reliability import reliability_diagram
 from softmargin.charts.tones import GREEN, GRID, INK, MUTED, Tone
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 
 PAGE_TONES = (INK, MUTED, GRID, GREEN)
+RELIABILITY = (
+    "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "
+    "mean confidence; dashed: perfect calibration. Below: how many predictions each bin holds."
+)
+"""The caption of reliability diagrams."""
 
 
 @dataclass(frozen=True)
@@ -159,3 +166,32 @@ def draw_spread(axes: Axes, place: int, series: Style, values: Sequence[float]) 
 def _beeswarm(count: int) -> NDArray[np.float64]:
     """Return small sideways offsets that keep dots of equal value apart."""
     return np.linspace(-0.2, 0.2, count) if count > 1 else np.zeros(1)
+
+
+def reliability_panel(
+    name: str,
+    bins: BinStatistics,
+    tone: Tone,
+    description: str,
+    *,
+    title: str = "",
+    error: str = "",
+    width: float = 3.6,
+) -> str:
+    """Return a reliability diagram above the counts of its bins, see :func:`to_svg`.
+
+    Args:
+        name: a word that keeps the element ids of several figures on one page apart.
+        bins: what each bin of confidence holds.
+        tone: the colour of the bars.
+        description: what the figure shows, for those who cannot see it.
+        title: what stands above it at the left.
+        error: what stands above it at the right, such as the ECE.
+        width: of the figure, in inches.
+    """
+    figure = new_figure(width, 4.4)
+    axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+    reliability_diagram(axes, bins, histogram, color=tone.light)
+    axes.set_title(title, loc="left")
+    axes.set_title(error, loc="right")
+    return to_svg(figure, name, description, [tone])

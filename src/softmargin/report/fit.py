@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from softmargin.calibration.accumulator import CalibrationMetrics
-from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import CalibrationResult
 from softmargin.charts.tones import BLUES, INK, Tone
 from softmargin.data.columns import listed
 from softmargin.estimators.candidates import Candidate
 from softmargin.estimators.tables import TableModel, best_by_beta
-from softmargin.report.figures import house_style, new_figure, to_svg
+from softmargin.report.figures import house_style, new_figure, reliability_panel, to_svg
 from softmargin.report.page import (
     Bullets,
     Code,
@@ -290,9 +289,7 @@ def _candidates(found: Fitted) -> str:
 
 
 def _reliability(found: Fitted) -> str:
-    figure = new_figure(4.6, 4.4)
-    axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
-    tone = TONES["temperature"]
-    reliability_diagram(axes, found.held_out.bins, histogram, color=tone.light)
     text = f"Reliability diagram of held-out rows: ECE {100 * found.held_out.ece:.2f} %."
-    return to_svg(figure, "reliability", text, [tone])
+    return reliability_panel(
+        "reliability", found.held_out.bins, TONES["temperature"], text, width=4.6
+    )

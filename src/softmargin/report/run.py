@@ -14,12 +14,18 @@ from torch import Tensor
 
 from softmargin.calibration import CalibrationMetrics, TemperatureScaling
 from softmargin.calibration.predictions import open_predictions
-from softmargin.calibration.reliability import reliability_diagram
 from softmargin.calibration.result import IN_PERCENT, CalibrationResult
 from softmargin.charts.tones import BLUES, GREEN, INK
 from softmargin.report import figures
 from softmargin.report.calibration import shown, verdict
-from softmargin.report.figures import Style, house_style, new_figure, to_svg
+from softmargin.report.figures import (
+    RELIABILITY,
+    Style,
+    house_style,
+    new_figure,
+    reliability_panel,
+    to_svg,
+)
 from softmargin.report.page import (
     Bullets,
     Code,
@@ -188,15 +194,15 @@ def _diagrams(run: RunSummary) -> FigureGroup:
         shown_results.append((f"T = {temperature:.3g}", result, BLUES[0]))
     panels = []
     for place, (title, result, tone) in enumerate(shown_results):
-        figure = new_figure(3.6, 4.4)
-        axes, histogram = figure.subplots(2, 1, height_ratios=[3, 1], sharex=True)
-        reliability_diagram(axes, result.bins, histogram, color=tone.light)
-        axes.set_title(title, loc="left")
-        axes.set_title(f"ECE {100 * result.ece:.1f} %", loc="right")
-        description = f"Reliability diagram, {title}: ECE {100 * result.ece:.1f} %."
-        panels.append(to_svg(figure, f"reliability{place}", description, [tone]))
-    caption = (
-        "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "
-        "mean confidence; dashed: perfect calibration. Below: how many predictions each bin holds."
-    )
-    return FigureGroup(panels, caption, 300)
+        error = f"ECE {100 * result.ece:.1f} %"
+        panels.append(
+            reliability_panel(
+                f"reliability{place}",
+                result.bins,
+                tone,
+                f"Reliability diagram, {title}: {error}.",
+                title=title,
+                error=error,
+            )
+        )
+    return FigureGroup(panels, RELIABILITY, 300)

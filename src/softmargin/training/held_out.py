@@ -1,4 +1,4 @@
-"""Rows held out of training, and the β that is steered by them."""
+"""Rows held out of training, and what is steered by them: β, or AdaFocal's γ."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from softmargin.data.sampling import mixed_seed, stratified_indices
+from softmargin.losses import AdaFocalLoss
 from softmargin.schedules import CalibratedBeta
 from softmargin.schedules.feedback import FEWEST
 from softmargin.training.config import OptionError, TrainingConfig, is_calibrated, naming
 
 HELD_OUT = 3  # what is drawn: beside the order, changes and crops of :mod:`.batches`
-UPDATES = 5  # per epoch
+UPDATES = 5  # of β per epoch; AdaFocal has one
 # At first every network is under-confident. Unless β stays at 1 or above by then, it falls so low
 # on small data that training does not recover.
+Controller = CalibratedBeta | AdaFocalLoss
 DEFAULTS = {"gain": 3.0, "lowest": 1.0, "highest": 1e4}
 
 
@@ -38,15 +40,20 @@ def hold_out(y: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     return train.nonzero()[:, 0], held
 
 
-def is_due(step: int, steps: int) -> bool:
-    """Whether β is updated after so many steps, in epochs of ``steps``: five times in each."""
-    return step % max(1, round(steps / UPDATES)) == 0
+def is_due(step: int, steps: int, updates: int = UPDATES) -> bool:
+    """Whether there is an update after so many steps, in epochs of ``steps``."""
+    return step % max(1, round(steps / updates)) == 0
+
+
+def updates_of(controller: Controller) -> int:
+    """Return how often per epoch a controller is updated: AdaFocal once, as published."""
+    return 1 if isinstance(controller, AdaFocalLoss) else UPDATES
 
 
 def make_controller(
     config: TrainingConfig, loss: nn.Module, held: int, rows: int
-) -> CalibratedBeta | None:
-    """Return what steers β, where the configuration says ``beta=calibrated``.
+) -> Controller | None:
+    """Return what is steered: β, where the configuration says ``beta=calibrated``, or AdaFocal.
 
     Args:
         config: the configuration.
@@ -55,6 +62,9 @@ def make_controller(
         rows: of how many.
     """
     specs = [spec for spec in config.schedules if is_calibrated(spec)]
+    if not specs and isinstance(loss, AdaFocalLoss):
+        _check_enough(config, held, rows, "the loss adafocal", max(FEWEST, loss.bins))
+        return loss
     if not specs:
         return None
     others = [spec.partition("=")[0].removeprefix("loss.") for spec in config.schedules]
@@ -75,15 +85,19 @@ def make_controller(
             "schedule beta=calibrated must be used with a loss whose beta is one number, such as "
             f"gradient_decay, but got {config.loss!r}.",
         ) from None
-    if held < FEWEST:
-        enough = math.ceil(100 * FEWEST / max(rows, 1)) / 100
+    _check_enough(config, held, rows, "beta", FEWEST)
+    return controller
+
+
+def _check_enough(config: TrainingConfig, held: int, rows: int, what: str, fewest: int) -> None:
+    if held < fewest:
+        enough = math.ceil(100 * fewest / max(rows, 1)) / 100
         needed = f"; {enough:.2f} would be enough" if enough <= 0.5 else ""
         raise OptionError(
             "held_out",
-            f"held_out must keep at least {FEWEST} of the {rows} training rows to steer beta by, "
+            f"held_out must keep at least {fewest} of the {rows} training rows to steer {what} by, "
             f"but got {config.held_out:g}, which keeps {held}{needed}.",
         )
-    return controller
 
 
 def _numbers(spec: str) -> list[float]:

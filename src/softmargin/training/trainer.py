@@ -22,10 +22,11 @@ from softmargin.calibration import CalibrationMetrics
 from softmargin.diagnostics import ConfidenceRecorder
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads._distributed import gathered
+from softmargin.schedules import CalibratedBeta
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.config import DivergedError, TrainingConfig, naming
 from softmargin.training.folder import HELD_OUT, PREDICTIONS, RunFolder
-from softmargin.training.held_out import is_due, make_controller
+from softmargin.training.held_out import is_due, make_controller, updates_of
 from softmargin.training.objective import Objective
 from softmargin.training.parts import make_network, make_parts, make_schedules
 from softmargin.training.prepared import check_data, prepared_data
@@ -154,7 +155,7 @@ class Trainer:
         optional = {
             "center": self.center,
             "recorder": self.recorder,
-            "controller": self.controller,
+            "controller": self.controller if self.controller is not self.loss else None,
         }
         self.parts |= {name: part for name, part in optional.items() if part is not None}
 
@@ -236,8 +237,10 @@ class Trainer:
         return loss.detach()
 
     def steer(self, objective: nn.Module) -> None:
-        """Move β by what held-out rows say, where it is due."""
-        if self.controller is None or not is_due(self.step, len(self.batches)):
+        """Move β, or AdaFocal's γ, by what held-out rows say, where it is due."""
+        if self.controller is None:
+            return
+        if not is_due(self.step, len(self.batches), updates_of(self.controller)):
             return
         assert self.held_out is not None
         self.controller.update(*self.all_logits(self.held_out))
@@ -270,7 +273,7 @@ class Trainer:
         if self.held_out is not None:
             held = self.metrics_of(self.held_out)
             found |= {f"held_out_{name}": held[name] for name in NOTED_OF_HELD_OUT}
-        if self.controller is not None:
+        if isinstance(self.controller, CalibratedBeta):
             found["beta"] = float(self.controller.value)
         return found
 

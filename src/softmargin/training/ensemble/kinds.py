@@ -11,6 +11,7 @@ from torch import Tensor
 
 from softmargin._logit_loss import LogitLoss
 from softmargin.heads import Head
+from softmargin.losses import AdaFocalLoss
 from softmargin.training.config import TrainingConfig
 from softmargin.training.ensemble import stacked
 from softmargin.training.ensemble.stack import Stack, numbers_of
@@ -42,7 +43,8 @@ class Kind:
         make_another = partial(make_head, config.head, *sizes, config.head_options)
         self.head = Stack(heads, make_another, self._moved("head"))
         make_another_loss = partial(make_loss, config.loss, config.loss_options)
-        self.loss = Stack(losses, make_another_loss, self._moved("loss"))
+        steered = ("gammas", "edges") if isinstance(losses[0], AdaFocalLoss) else ()
+        self.loss = Stack(losses, make_another_loss, [*self._moved("loss"), *steered])
         self.center = None if centers[0] is None else Stack(centers)
         stacks = {"head": self.head, "loss": self.loss, "center": self.center}
         self.stacks = {owner: stack for owner, stack in stacks.items() if stack is not None}

@@ -24,7 +24,6 @@ from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
 from softmargin.training.ensemble.stacked import Tensors
 from softmargin.training.ensemble.steering import Steering
-from softmargin.training.held_out import is_due
 from softmargin.training.rates import learning_rate
 
 FIRST = "linear1.weight"
@@ -145,8 +144,8 @@ class Part:
         for number, chosen in enumerate(torch.split(rows, self.config.batch, 1)):
             step = self.epoch * self.steps + number
             yield self._step(chosen, step)
-            if len(self.steering) and is_due(step + 1, self.steps):
-                self.steering.update(*self.predictions(self.held))
+            if self.steering.is_due(step + 1, self.steps):
+                self.steering.update(*self.predictions(self.held), step + 1, self.steps)
         self.epoch += 1
         if self.recorder is not None:
             self.recorder.end_epoch()
