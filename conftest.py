@@ -1,4 +1,4 @@
-"""Leave out what needs a framework: where it is not installed, and where slow tests are."""
+"""Leave out programs, and what needs a framework: if it is missing, or slow tests are left out."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,8 @@ NEEDS = {
     "tests/integrations/tiny_transformers.py": "transformers",
 }
 
+# programs that draw: tests/test_gallery.py runs them
+collect_ignore_glob = ["docs/gallery/*.py", "docs/images/*.py"]
 collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framework) is None]
 
 

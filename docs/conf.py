@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
 from docutils import nodes
 
 from softmargin import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "softmargin"
 author = "The softmargin developers"
@@ -20,11 +24,12 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "executed_pages",
 ]
 # pages link to each other as they lie in the repository, so all of it is the source
 root_doc = "docs/index"
 include_patterns = ["docs/**", "results/**", "CHANGELOG.md", "CONTRIBUTING.md"]
-exclude_patterns = ["**/.cells/**"]
+exclude_patterns = ["**/.cells/**", "docs/*.py", "docs/images/*.py"]
 source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -33,7 +38,7 @@ suppress_warnings = ["toc.not_included"]  # result pages are linked from their i
 html_theme = "furo"
 html_title = "softmargin"
 html_static_path = ["static"]
-html_css_files = ["wide-tables.css"]
+html_css_files = ["wide-tables.css", "gallery.css"]
 html_extra_path = ["extra"]
 html_show_sphinx = False
 html_copy_source = False

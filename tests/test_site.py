@@ -66,6 +66,23 @@ def test_every_page_is_in_the_contents():
     assert missing == [ROOT / "docs" / "index.md"]
 
 
+def test_every_block_of_python_is_a_doctest():
+    blocks = [
+        (page.relative_to(ROOT), block)
+        for page in [*PAGES, ROOT / "README.md"]
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
+    ]
+    assert len(blocks) > 50
+    assert [(page, block) for page, block in blocks if not block.startswith(">>> ")] == []
+
+
+def test_every_framework_has_its_page():
+    modules = (ROOT / "src" / "softmargin" / "integrations").iterdir()
+    names = {module.stem for module in modules if not module.name.startswith("_")}
+    pages = {page.stem for page in (ROOT / "docs" / "integrations").glob("*.md")}
+    assert pages >= names >= {"lightning", "skorch", "transformers"}
+
+
 def test_the_reference_has_every_public_module():
     assert {page.stem for page in (ROOT / "docs" / "api").glob("*.md")} >= {
         name for name in softmargin._MODULES if name != "center"

@@ -104,6 +104,19 @@ def test_other_settings_and_compensation_are_tried_too(noisy):
     assert {len(each["hidden_sizes"]) for each in search.cv_results_["params"]} == {0, 1}
 
 
+def test_the_plot_has_one_point_for_every_beta(noisy):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    search = MarginClassifierCV(
+        [1.0, 10.0], estimator=FAST, grid={"weight_decay": [0.0, 0.1]}, cv=3, looks=2
+    ).fit(*noisy)
+    ax = search.plot(pyplot.subplots()[1])
+    for container in ax.containers:
+        line = container[0]
+        assert list(line.get_xdata()) == [1.0, 10.0]
+        assert min(line.get_ydata()) >= search.best_score_
+    pyplot.close("all")
+
+
 @pytest.mark.parametrize("scoring", ["brier", "accuracy"])
 def test_other_scores(noisy, scoring):
     search = MarginClassifierCV(

@@ -63,7 +63,7 @@ def run(_: argparse.Namespace) -> None:
     print()
     print_table(rows)
     if lacking:
-        print(f'What is missing comes with pip install --upgrade "softmargin[{",".join(lacking)}]"')
+        print(f'To add some of them: pip install --upgrade "softmargin[{",".join(lacking)}]"')
 
 
 def _versions() -> dict[str, str]:

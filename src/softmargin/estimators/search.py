@@ -265,17 +265,18 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return markdown_table(headings, rows, "rllrrrr")
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the score of every β, with and without a temperature, with its standard error."""
+        """Draw the best score of every β, with and without a temperature, with its error."""
         check_is_fitted(self)
         if ax is None:
             from matplotlib import pyplot
 
             ax = pyplot.subplots()[1]
         for scaling in SCALINGS if self.temperature else SCALINGS[:1]:
-            own = sorted(
-                (each for each in self._best_by_beta() if each.scaling == scaling),
-                key=lambda each: each.settings["beta"],
-            )
+            best: dict[float, Candidate] = {}
+            for each in self._best_by_beta():
+                if each.scaling == scaling:
+                    best.setdefault(each.settings["beta"], each)
+            own = [best[beta] for beta in sorted(best)]
             ax.errorbar(
                 [each.settings["beta"] for each in own],
                 [each.mean[self.scoring] for each in own],
