@@ -50,11 +50,13 @@ class Method:
         training: options of a :class:`TrainingConfig` in which it differs from plain softmax.
         beta: its β, which gives it a colour; of a warm-up the last one; or None.
         warm_up: the two ends of its β, or None if that is constant.
-        base: the name without the condition that it is trained under, if there is one.
+        base: the name without the condition that it is trained under, if there is one; of a
+            scaling, the method that is scaled, where that is not the baseline.
         condition: such as ``"0.5 of the images"`` or ``"λ = 0.3"``, or nothing.
         amount: the number in it.
-        scaling: for a method that is not trained, but the baseline scaled after training: how; or
-            ``"chosen"`` for that of all methods which has the lowest NLL on held-out images.
+        scaling: for a method that is not trained, but the baseline scaled after training: how;
+            ``"chosen"`` for that of all methods which has the lowest NLL on held-out images; or
+            ``"stopped"`` for the epoch of the base with the lowest NLL on images it holds out.
     """
 
     name: str

@@ -127,7 +127,8 @@ class Runs:
 
 # --- scores
 
-CHOSEN = "chosen"  # of Method.scaling: not scaled, but of all methods the best on held-out images
+# of Method.scaling: not scaled, but of all methods, or of all epochs, the best on held-out images
+CHOSEN, STOPPED = "chosen", "stopped"
 
 
 @dataclass(frozen=True)
@@ -170,10 +171,12 @@ class Score:
         own = runs.method(task, method) if isinstance(method, str) else method
         if own.scaling == CHOSEN:
             return self._chosen(runs, task)
-        if own.scaling:
+        if own.scaling == STOPPED:
+            found = self._stopped(runs, task, own.base)
+        elif own.scaling:
             fitted = runs.serving(task) or task  # on images held out from training
             path = ("scaled", own.scaling, self.path[-1])
-            found = runs.numbers(fitted, runs.baseline, *path)
+            found = runs.numbers(fitted, own.base or runs.baseline, *path)
         elif self.array:
             found = runs.arrays(task, own, self.array)
         else:
@@ -196,6 +199,13 @@ class Score:
         best = np.nan_to_num(np.stack(held_out), nan=np.inf).argmin(0)
         values = np.stack([self.of(runs, task, each) for each in methods])
         found: Floats = values[best, np.arange(len(best))]
+        return found
+
+    def _stopped(self, runs: Runs, task: Task, base: str) -> Floats:
+        """Return, seed by seed, the number after the epoch with the lowest held-out NLL."""
+        held_out = np.nan_to_num(runs.arrays(task, base, "held_out_nll"), nan=np.inf)
+        best, curve = held_out.argmin(1), runs.arrays(task, base, self.path[-1])
+        found: Floats = curve[np.arange(len(best)), best]
         return found
 
     def on(self, task: Task) -> str:
