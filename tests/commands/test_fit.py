@@ -23,6 +23,7 @@ pytest.importorskip("sklearn")
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
 from softmargin.estimators import MarginClassifier, MarginClassifierCV, TableModel, resuming
+from softmargin.training import arrays
 from tests.chromium_page import CHROMIUM, browser
 
 QUICK = ["--betas", "1,3", "--folds", "2", "--epochs", "4"]
@@ -279,7 +280,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(resuming, "write_file", full)
+    monkeypatch.setattr(arrays, "write_file", full)
     words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "a/b/mine"]
     refused(words, capsys, "is full: nothing was written")
 

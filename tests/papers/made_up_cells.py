@@ -153,7 +153,7 @@ def _images(
         ends = numbers["final"][score]
         arrays[score] = np.stack([_curve(first, last, epochs, own) for last in ends])
     measures = config["measures"]
-    if "scaling" in measures:
+    if {"scaling", "own held-out"} & {*measures}:
         numbers["scaled"] = {
             kind: {score: scores(score, kind) for score in SCORES}
             for kind in ("temperature", "vector")
@@ -167,6 +167,9 @@ def _images(
         arrays["angle_counts"] = np.stack([_angle_counts(each, epochs, own) for each in of])
     if "scaling" in measures:
         numbers["held_out"] = {"raw": {"nll": scores("nll", "held out")}}
+    if "own held-out" in measures:
+        ends = scores("nll", "own held-out")
+        arrays["held_out_nll"] = np.stack([_curve(2.3, last, epochs, own) for last in ends])
     return Result(numbers, arrays)
 
 
