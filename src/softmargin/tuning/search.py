@@ -142,7 +142,7 @@ class _Plan:
             wave = waiting[:width] if self.stops else waiting
             curves, safe = self.curves()
             wave = [run if run.beta in safe else replace(run, earlier=curves) for run in wave]
-            missing = [run for run in wave if not self.kept.path(run).exists()]
+            missing = [run for run in wave if self.kept.read(run) is None]
             for run in wave:
                 if run not in missing:
                     self.end(run)
