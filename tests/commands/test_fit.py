@@ -22,6 +22,7 @@ from table_models import HEADER, QUICK, cells, refused, text_of, weights
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
 from softmargin.estimators import TableModel, resuming
+from softmargin.training import arrays
 from tests.chromium_page import CHROMIUM, browser
 
 # --- fit
@@ -222,7 +223,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(resuming, "write_file", full)
+    monkeypatch.setattr(arrays, "write_file", full)
     words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "a/b/mine"]
     refused(words, capsys, "is full: nothing was written")
 
