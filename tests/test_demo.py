@@ -102,6 +102,7 @@ def test_the_warm_up_rises_linearly_then_stays():
     assert fixed.loss_options == {"beta": 5.0}
 
 
+@pytest.mark.slow
 def test_the_same_setting_gives_the_same_numbers():
     setting = DemoSetting(betas=(1.0, 0.1), num_seeds=2, epochs=3)
     torch.manual_seed(1)
@@ -161,6 +162,7 @@ def test_the_page_reports_its_run(outcomes):
             assert f"<td>{cell}</td>" in page
 
 
+@pytest.mark.slow
 def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
     """Shares in % with its sign, the NLL without, in the table, on the page and in the terminal."""
     monkeypatch.setenv("COLUMNS", "200")

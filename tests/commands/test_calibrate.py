@@ -78,6 +78,7 @@ def test_table_sentence_page_and_calibrator(folder, capsys):
     assert {path.name for path in folder.iterdir()} == {"a.npz", "p.npz", "t.json", "report"}
 
 
+@pytest.mark.slow
 def test_probabilities_give_the_numbers_of_their_logits(folder, capsys):
     results = []
     for name in ("a.npz", "p.npz"):

@@ -56,6 +56,7 @@ def test_features_and_gradients_reach_every_parameter(case):
         assert parameter.grad.any(), name
 
 
+@pytest.mark.slow
 @each_model
 def test_compiles_as_one_graph(case):
     torch.compiler.reset()

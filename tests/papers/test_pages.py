@@ -103,6 +103,7 @@ def test_every_result_has_its_line() -> None:
             assert finding.text.replace("|", "\\|") in line
 
 
+@pytest.mark.slow
 def test_the_results_in_the_repository_verify(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["reproduce", "verify", "--out", str(ROOT / "results")])
     output = capsys.readouterr().out

@@ -86,6 +86,7 @@ def test_a_fresh_clone_concludes_everything_again(fresh_clone: Path) -> None:
     assert [each.scores for each in verify(fresh_clone)] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_catches_changed_verdicts_and_cells(fresh_clone: Path) -> None:
     def edit(values: Any) -> None:
         values["verdict"]["word"] = "holds"
@@ -204,6 +205,7 @@ def test_a_changed_page_is_named_by_table_row_and_column(clone: Path) -> None:
     assert "README.md cannot be read" in problems(clone)[0]
 
 
+@pytest.mark.slow
 def test_a_changed_cell_is_caught(out: Path) -> None:
     (experiment,) = find_all(["gd-tab1"])
     cell = experiment.cells(experiment.scope("smoke"))[0]

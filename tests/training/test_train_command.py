@@ -118,6 +118,7 @@ class StoppedError(Exception):
     """A run was stopped."""
 
 
+@pytest.mark.slow
 def test_another_number_of_threads_is_said(tmp_path, capsys):
     config = TrainingConfig(data="iris", model="mlp", epochs=2, batch=45)
 
@@ -206,6 +207,7 @@ def test_a_run_ends_with_a_page_of_its_own(tmp_path, capsys):
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_quiet_and_threads(tmp_path, capsys):
     before = torch.get_num_threads()
     assert main([*SMALL, "--out", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0
