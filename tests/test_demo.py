@@ -153,6 +153,7 @@ def test_one_seed_has_no_deviation(outcomes):
     assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4 %"
 
 
+@pytest.mark.slow
 def test_the_page_reports_its_run(outcomes):
     page = demo_page(SETTING, outcomes)
     assert results.command(SETTING) in page
@@ -180,6 +181,7 @@ def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
         assert all(after == " %" for after in re.findall(r"\d\.\d\b( ?.)", sentence))
 
 
+@pytest.mark.slow
 def test_the_diagrams_and_the_table_agree(outcomes):
     page = demo_page(SETTING, outcomes)
     column = [column.metric for column in results.COLUMNS].index("ece") + 1

@@ -63,7 +63,7 @@ def test_shapes_follow_cross_entropy(case, options):
 
 
 @each_option
-@pytest.mark.parametrize("kind", ["index", "probability"])
+@pytest.mark.parametrize("kind", ["index", pytest.param("probability", marks=pytest.mark.slow)])
 def test_gradients(case, options, kind):
     logits, target = sample(kind, shape=(4, 5))
     logits.requires_grad_()

@@ -172,6 +172,7 @@ def test_of_two_calibrators_the_better_one_is_kept(folder, capsys):
     assert content["kind"] == min(nll, key=nll.get)
 
 
+@pytest.mark.slow
 def test_confidence_and_correctness(folder, data, capsys):
     """The metrics of the top label are those of all classes, and there are no others."""
     logits, labels = data

@@ -65,6 +65,7 @@ def test_compiles_as_one_graph(case):
     torch.testing.assert_close(torch.compile(model, fullgraph=True, backend="eager")(x), expected)
 
 
+@pytest.mark.slow
 @each_model
 def test_state_survives_a_file_and_evaluation_repeats(case):
     model, x = make(case), sample(case)
@@ -81,6 +82,7 @@ def test_state_survives_a_file_and_evaluation_repeats(case):
     torch.testing.assert_close(features[:1], model(x[:1]))  # no sample sees another
 
 
+@pytest.mark.slow
 @each_model
 def test_the_seed_decides_the_weights(case):
     states = []
@@ -91,6 +93,7 @@ def test_the_seed_decides_the_weights(case):
     assert not states[0].equal(states[2])
 
 
+@pytest.mark.slow
 @each_model
 def test_bfloat16_autocast(case):
     model, x = without_dropout(make(case)), sample(case)

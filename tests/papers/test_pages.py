@@ -70,6 +70,7 @@ def test_every_verdict_can_be_counted() -> None:
         assert many.endswith("(1 distinct training)."), many
 
 
+@pytest.mark.slow
 def test_the_pages_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy, claims = shutil.copytree(ROOT / "results", tmp_path / "results"), tmp_path / "verdicts.md"
     assert main(["reproduce", "pages", "--out", str(copy), "--claims", str(claims)]) == 0

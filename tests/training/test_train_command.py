@@ -179,6 +179,7 @@ def test_a_run_that_diverges_says_what_to_do(tmp_path, capsys):
     assert RunFolder(out).result() is not None
 
 
+@pytest.mark.slow
 def test_overwrite_removes_the_run_and_nothing_else(tmp_path, capsys):
     out = tmp_path / "run"
     assert main([*SMALL, "--out", str(out), "--record"]) == 0
