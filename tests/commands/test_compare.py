@@ -69,6 +69,7 @@ def test_values_differences_and_page(folder, capsys):
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
+@pytest.mark.slow
 def test_reports_of_other_files_have_other_folders(folder, capsys):
     for names in (("a.npz", "b.npz"), ("b.npz", "a.npz"), ("a.npz", "run")):
         assert main(["compare", *names]) == 0

@@ -55,6 +55,7 @@ FORMATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_table_gives_the_same_model_in_every_format(name, folder, capsys):
     Path(name).write_bytes(FORMATS[name](text_of(cells())))
@@ -62,6 +63,7 @@ def test_a_table_gives_the_same_model_in_every_format(name, folder, capsys):
     assert weights("mine") == weights("trees-csv-model")
 
 
+@pytest.mark.slow
 def test_the_index_that_pandas_writes_is_not_learned_from(folder, capsys):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv("trees.csv").sample(frac=1, random_state=0)
