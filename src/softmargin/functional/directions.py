@@ -88,7 +88,7 @@ def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
 OFF = nullcontext()
 
 
-def _smallest_sine(dtype: torch.dtype) -> float:
+def smallest_sine(dtype: torch.dtype) -> float:
     """Return the sine of the smallest angle that a cosine of this precision resolves."""
     return float((2 * torch.finfo(dtype).eps) ** 0.5)
 
@@ -115,7 +115,7 @@ def _plain_cosines(
 
 
 def _plain_arccos(cosine: Tensor) -> Tensor:
-    sine = _smallest_sine(cosine.dtype)
+    sine = smallest_sine(cosine.dtype)
     edge = (1 - sine**2) ** 0.5
     inner = cosine.clamp(-edge, edge)
     tangent = inner.detach().acos() - (cosine - inner.detach()) / sine
@@ -270,7 +270,7 @@ def _through_cosine(of_angle: Tensor, cosine: Tensor, close: _ClosePairs | None)
 def _over_sine(grad: Tensor, cosine: Tensor) -> Tensor:
     """Return grad/sin θ, with the sine held above what the cosine resolves."""
     squared = torch.addcmul(cosine.new_ones(()), cosine, cosine, value=-1)
-    return grad * squared.clamp_min_(_smallest_sine(cosine.dtype) ** 2).rsqrt_()
+    return grad * squared.clamp_min_(smallest_sine(cosine.dtype) ** 2).rsqrt_()
 
 
 def _directions(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
