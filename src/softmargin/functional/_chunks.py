@@ -115,10 +115,12 @@ class _Pieces(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         job, needed = ctx.job, ctx.needs_input_grad[:4]
-        products = Products(*ctx.saved_tensors, ctx.angle)
+        input, weight, bias, own = ctx.saved_tensors
+        products = Products(input, weight, bias, own, ctx.angle)
         with full_precision(upstream):
             if torch.is_grad_enabled() or needs_plain_operations():
-                leaves = [x for x, want in zip(products[:4], needed, strict=True) if want]
+                given = zip(ctx.saved_tensors, needed, strict=True)
+                leaves = [x for x, want in given if want]
                 with torch.enable_grad():
                     loss = job.whole(products)
                 found = iter(torch.autograd.grad(loss, leaves, upstream, create_graph=True))

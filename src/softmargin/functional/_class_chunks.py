@@ -264,7 +264,8 @@ class _SmoothedBlock(_Block):
         """Return b of every class but for the part that only the target has."""
         xi = piece.values
         beta = self.decay.log_beta(piece.classes, xi).exp().to(xi.dtype)
-        return self._shares(piece) / xi.sigmoid().addcmul_((-xi).sigmoid_(), beta)
+        slowed = xi.sigmoid().addcmul_((-xi).sigmoid_(), beta)
+        return slowed.reciprocal_().mul_(self._shares(piece))
 
     def _shares(self, piece: _Piece) -> float | Tensor:
         share = self.decay.label_smoothing / self.count
@@ -292,7 +293,9 @@ class _Piece:
 
     def holds(self, index: Tensor) -> Tensor:
         """Return whether each row's class is one of these."""
-        return (index >= self.classes.start) & (index < self.classes.stop)
+        first: int = self.classes.start
+        last: int = self.classes.stop
+        return (index >= first) & (index < last)
 
     def at(self, index: Tensor) -> Tensor:
         """Return the values of rows' classes, something where they are elsewhere."""
@@ -306,4 +309,5 @@ class _Piece:
         self.values.scatter_(1, self._within(index), new)
 
     def _within(self, index: Tensor) -> Tensor:
-        return (index - self.classes.start).clamp(0, self.values.shape[1] - 1)
+        first: int = self.classes.start
+        return (index - first).clamp(0, self.values.shape[1] - 1)

@@ -69,9 +69,8 @@ class Products(NamedTuple):
     def empty_gradients(self, needed: list[bool]) -> Gradients:
         """Return sums to begin with, in at least float32: they have many terms."""
         return [
-            torch.zeros_like(tensor, dtype=compute_dtype(tensor)) if want else None
-            for tensor, want in zip(self[:4], needed, strict=True)
-            if tensor is None or isinstance(tensor, Tensor)
+            torch.zeros_like(x, dtype=compute_dtype(x)) if want and x is not None else None
+            for x, want in zip(self[:4], needed, strict=True)
         ]
 
     def add_gradients(self, gradient: Tensor, sums: Gradients) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from softmargin._docs import document_arguments
@@ -17,7 +16,9 @@ from softmargin.functional._chunks import Job, loss_of_products
 from softmargin.functional._class_chunks import Decay
 from softmargin.functional._criterion import LOSS_ARGUMENTS
 from softmargin.functional._products import Products, Samples
+from softmargin.functional.directions import autocasts
 from softmargin.functional.softmax import gradient_decay_loss, regularized_softmax_loss
+
 
 @document_arguments(
     LOSS_ARGUMENTS,
@@ -86,7 +87,7 @@ def linear_gradient_decay_loss(
     decay = Decay(beta, tau, floored, lam, divergence, label_smoothing)
     job = Job(of_logits, Samples(target, weight, ignore_index), reduction, decay)
     products = Products(input, linear_weight, linear_bias)
-    if torch.is_autocast_enabled(input.device.type):
+    if autocasts(input):
         return job.whole(products)
     return loss_of_products(products, job, beta, tau, lam)
 
