@@ -1,4 +1,4 @@
-"""Leave out programs, and what needs a framework: if it is missing, or slow tests are left out."""
+"""Leave out programs, and what needs a framework that is missing; what needs one is slow."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,19 +37,19 @@ collect_ignore_glob = ["docs/gallery/*.py", "docs/images/*.py"]
 collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framework) is None]
 
 
-def needs_framework(path: Path) -> bool:
-    """Return whether a file, or the folder it is in, needs a framework."""
+def is_slow(path: Path) -> bool:
+    """Return whether a file needs a framework, whose import alone takes seconds."""
     return any(path.is_relative_to(ROOT / each) for each in NEEDS)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave frameworks alone where slow tests are left out: importing them takes seconds."""
+    """Import nothing that is slow where slow tests are left out."""
     fast = config.getoption("markexpr") == "not slow"
-    return True if fast and needs_framework(collection_path) else None
+    return True if fast and is_slow(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a framework as slow."""
+    """Mark all tests in files that are slow."""
     for item in items:
-        if needs_framework(item.path):
+        if is_slow(item.path):
             item.add_marker(pytest.mark.slow)

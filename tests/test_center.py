@@ -246,6 +246,7 @@ def test_half_precision(update, dtype, whole):
     torch.testing.assert_close(module.centers.double(), exact.centers, **near)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("training", [False, True])
 def test_compiles_to_one_graph(update, training):

@@ -102,6 +102,7 @@ def test_the_warm_up_rises_linearly_then_stays():
     assert fixed.loss_options == {"beta": 5.0}
 
 
+@pytest.mark.slow
 def test_the_same_setting_gives_the_same_numbers():
     setting = DemoSetting(betas=(1.0, 0.1), num_seeds=2, epochs=3)
     torch.manual_seed(1)
@@ -152,6 +153,7 @@ def test_one_seed_has_no_deviation(outcomes):
     assert results.COLUMNS[4].cell([-0.02, -0.04]) == "−3.0 ± 1.4 %"
 
 
+@pytest.mark.slow
 def test_the_page_reports_its_run(outcomes):
     page = demo_page(SETTING, outcomes)
     assert results.command(SETTING) in page
@@ -161,6 +163,7 @@ def test_the_page_reports_its_run(outcomes):
             assert f"<td>{cell}</td>" in page
 
 
+@pytest.mark.slow
 def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
     """Shares in % with its sign, the NLL without, in the table, on the page and in the terminal."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -178,6 +181,7 @@ def test_units_are_the_same_everywhere(outcomes, capsys, monkeypatch):
         assert all(after == " %" for after in re.findall(r"\d\.\d\b( ?.)", sentence))
 
 
+@pytest.mark.slow
 def test_the_diagrams_and_the_table_agree(outcomes):
     page = demo_page(SETTING, outcomes)
     column = [column.metric for column in results.COLUMNS].index("ece") + 1

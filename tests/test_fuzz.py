@@ -27,6 +27,7 @@ def test_random_calls_give_what_an_independent_reference_gives(area):
     assert not found, found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("callee", CALLEES.values(), ids=CALLEES)
 def test_an_odd_argument_works_or_is_refused_in_one_sentence_that_names_it(callee):
     wrong = [odd.check(callee, {name: shown}) for name in callee.arguments for shown in odd.BAG]

@@ -14,6 +14,10 @@ from softmargin import heads
 
 D, C = 7, 5
 each_head = pytest.mark.parametrize("case", EVERY_HEAD.values(), ids=EVERY_HEAD)
+SLOW_BUT_FIRST = [
+    pytest.param(*row, id=name, marks=[] if name.endswith("-0") else [pytest.mark.slow])
+    for name, row in EVERY_OPTION.items()
+]
 each_option = pytest.mark.parametrize(("case", "options"), EVERY_OPTION.values(), ids=EVERY_OPTION)
 
 
@@ -44,7 +48,7 @@ def test_logits_equal_a_slow_reference(case, options):
         torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)
 
 
-@each_option
+@pytest.mark.parametrize(("case", "options"), SLOW_BUT_FIRST)
 def test_gradients(case, options):
     head, (x, target) = make(case, options), sample(4)
     names, parameters = zip(*head.named_parameters(), strict=True)

@@ -91,7 +91,7 @@ def at_angle(theta, size=24, seed=3):
 
 
 @pytest.mark.parametrize("theta", [1e-4, 1e-2, math.pi / 2, math.pi - 1e-4])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_angle_to_the_target_is_right_to_2e_6(theta, compiled):
     x, w = at_angle(theta)
     head = heads.ArcGradHead(24, 3, scale=1.0)
@@ -117,7 +117,9 @@ def test_the_angle_to_the_target_is_right_to_2e_6(theta, compiled):
 
 
 @pytest.mark.parametrize("theta", [1e-6, 1e-4, 1e-3, 1e-2, 0.4, 1.4, math.pi - 1e-3])
-@pytest.mark.parametrize("path", ["fused", "accelerator", "plain", "compiled"])
+@pytest.mark.parametrize(
+    "path", ["fused", "accelerator", "plain", pytest.param("compiled", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("beyond", ["monotone", "easy", "none"])
 def test_arcface_is_right_at_any_angle_of_the_target(theta, path, beyond, monkeypatch):
     """A float32 cosine would lose a tenth of the gradient at 1e-3 rad, and most of it at 1e-4."""

@@ -63,7 +63,7 @@ def test_shapes_follow_cross_entropy(case, options):
 
 
 @each_option
-@pytest.mark.parametrize("kind", ["index", "probability"])
+@pytest.mark.parametrize("kind", ["index", pytest.param("probability", marks=pytest.mark.slow)])
 def test_gradients(case, options, kind):
     logits, target = sample(kind, shape=(4, 5))
     logits.requires_grad_()
@@ -362,6 +362,7 @@ def test_bad_calls_raise_what_torch_raises(case, call):
         case.function(*arguments, **{case.setting: 0.5}, **shared)
 
 
+@pytest.mark.slow
 def test_import_needs_torch_and_numpy_only():
     """Nothing of the ``lab`` extra may come along with ``import softmargin``."""
     code = (

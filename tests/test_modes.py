@@ -104,7 +104,7 @@ def test_heads_under_autocast(case, options, dtype):
 
 
 @each_head
-@pytest.mark.parametrize("mode_stays", [True, False])
+@pytest.mark.parametrize("mode_stays", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_heads_with_fake_tensors(case, options, mode_stays):
     """Shape propagation, as in export, memory estimates and deferred initialisation."""
     with FakeTensorMode(allow_non_fake_inputs=True) as fake:
@@ -119,7 +119,7 @@ def test_heads_with_fake_tensors(case, options, mode_stays):
 
 
 @each_loss
-@each_kind
+@pytest.mark.parametrize("kind", ["index", pytest.param("probability", marks=pytest.mark.slow)])
 def test_losses_with_fake_tensors(case, options, kind):
     with FakeTensorMode(allow_non_fake_inputs=True):
         logits = torch.randn(6, 5, requires_grad=True)

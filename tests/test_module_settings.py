@@ -74,6 +74,7 @@ def test_compiled_code_sees_new_values_without_new_graphs(case, setting):
     assert name == "tau" or counts[0] == counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", loss_cases.EVERY_LOSS.values(), ids=loss_cases.EVERY_LOSS)
 def test_exported_programs_keep_settings_as_buffers(case):
     module = case.module(**{**case.options[0], case.setting: 0.4})
@@ -83,6 +84,7 @@ def test_exported_programs_keep_settings_as_buffers(case):
     torch.testing.assert_close(program.module()(x, target), module(x, target))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "eager"])
 def test_a_setting_that_compiled_code_changes_is_changed_in_place(backend):
     torch.compiler.reset()

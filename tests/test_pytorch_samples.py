@@ -26,6 +26,8 @@ from torch.utils._pytree import tree_map
 import softmargin
 from softmargin.functional import gradient_decay_loss
 
+pytestmark = pytest.mark.slow
+
 MODULE = next(info for info in module_db if info.module_cls is nn.CrossEntropyLoss)
 OPERATOR = next(info for info in op_db if info.name == "nn.functional.cross_entropy")
 LOSSES = {

@@ -256,6 +256,7 @@ def test_several_must_differ():
         Schedules(["beta"])
 
 
+@pytest.mark.slow
 def test_moving_a_setting_does_not_recompile():
     torch.compiler.reset()
     graphs = CompileCounterWithBackend("aot_eager")

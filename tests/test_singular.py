@@ -53,7 +53,11 @@ def test_logits_and_gradients_are_finite(case, learned, dtype, kind):
 
 
 @pytest.mark.parametrize("rank", range(C - 1))
-@pytest.mark.parametrize("plain", [False, True], ids=["looked at", "compiled"])
+@pytest.mark.parametrize(
+    "plain",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["looked at", "compiled"],
+)
 def test_a_simplex_of_any_rank_is_a_simplex(rank, plain):
     head = SimplexHead(D, C, dtype=torch.float64)
     with torch.no_grad():

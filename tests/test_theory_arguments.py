@@ -89,6 +89,7 @@ def test_hessian_of_arrays(target):
     assert type(theory.hessian_max_eigenvalue(logits[0], 2)) is float
 
 
+@pytest.mark.slow
 def test_closed_forms_compile_in_one_graph():
     p = torch.linspace(0, 1, 5)
     for function in (

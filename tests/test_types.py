@@ -204,6 +204,7 @@ def test_a_learned_beta_is_stored_set_shown_and_not_scheduled():
         softmargin.GradientDecayLoss(beta=0.0, learn_beta=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LEARNING.values(), ids=LEARNING)
 def test_a_plain_parameter_below_0_is_never_a_silent_number(kind):
     criterion = kind(beta=nn.Parameter(torch.tensor(1.0)))

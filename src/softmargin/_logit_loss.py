@@ -57,22 +57,24 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits against class indices or class probabilities."""
+        function = type(self).function
+        # arguments are named here: what looks for weights in the wrong place has nothing to do
+        return getattr(function, "__wrapped__", function)(input, target, **self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the function takes beside input and target, as it is now."""
         settings = self.settings
         own = {
             name: self.current(name, number=True) if name in settings else getattr(self, name)
             for name in self._own
         }
-        function = type(self).function
-        # arguments are named here: what looks for weights in the wrong place has nothing to do
-        return getattr(function, "__wrapped__", function)(
-            input,
-            target,
+        return {
             **own,
-            weight=self._buffers["weight"],
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+            "weight": self._buffers["weight"],
+            "ignore_index": self.ignore_index,
+            "reduction": self.reduction,
+            "label_smoothing": self.label_smoothing,
+        }
 
     def extra_repr(self) -> str:
         """Show the loss's own arguments, and the shared ones that are not at their default."""

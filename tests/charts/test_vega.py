@@ -261,7 +261,13 @@ def test_a_yardstick_longer_than_the_axis_makes_the_axis_longer():
 # ---- files -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["line", "bars", "reliability", "ranks", "points"])
+FILES_TOO = ("bars", "reliability", "ranks", "points")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["line", *(pytest.param(n, marks=pytest.mark.slow) for n in FILES_TOO)],
+)
 def test_a_file_is_svg_with_its_words_and_without_date_or_links(name):
     case = CASES[name]
     text = svg(case)

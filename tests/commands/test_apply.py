@@ -132,3 +132,62 @@ def test_mistakes_get_one_sentence_and_nothing_is_written(tmp_path, monkeypatch,
         assert error.count("\n") == 1
         assert named in error
         assert {path.name for path in tmp_path.iterdir()} == before
+
+
+# --- what a calibrator knows of the predictions that it was fitted on
+
+
+def as_csv(path, values, stem, names=NAMES):
+    lines = [",".join([*(f"{stem}_{name}" for name in names), "label"])]
+    for row, label in zip(values.tolist(), LABELS.tolist(), strict=True):
+        lines.append(",".join([*map(repr, row), NAMES[label]]))
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def saved(stem, scaling, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    as_csv("fitted.csv", LOGITS if stem == "logit" else LOGITS.softmax(1), stem)
+    words = ["calibrate", "fitted.csv", "--scaling", scaling, "--save", "c.json", "--out", "page"]
+    assert main(words) == 0
+    return json.loads(Path("c.json").read_text())
+
+
+def test_a_calibrator_knows_its_classes_and_its_kind(tmp_path, monkeypatch, capsys):
+    content = saved("logit", "vector", tmp_path, monkeypatch)
+    assert content["class_names"] == list(NAMES)
+    assert content["fitted_on"] == "logits"
+    found = VectorScaling.load("c.json")
+    assert found.class_names == NAMES
+    other = VectorScaling()
+    other.load_state_dict(found.state_dict())
+    assert (other.class_names, other.fitted_on) == (NAMES, "logits")
+    assert main(["apply", "c.json", "fitted.csv"]) == 0
+    as_csv("swapped.csv", LOGITS, "logit", ("dog", "cat", "bird"))
+    as_csv("probabilities.csv", LOGITS.softmax(1), "prob")
+    capsys.readouterr()
+    for name, said in (
+        ("swapped.csv", "in their order, but class 0 is 'dog' and was 'cat'."),
+        ("probabilities.csv", "must hold logits, which CALIBRATOR was fitted on, but"),
+    ):
+        assert main(["apply", "c.json", name]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+
+
+def test_one_temperature_serves_logits_and_probabilities(tmp_path, monkeypatch):
+    content = saved("prob", "temperature", tmp_path, monkeypatch)
+    assert content["fitted_on"] == "probabilities"
+    as_csv("logits.csv", LOGITS, "logit")
+    for name in ("logits.csv", "fitted.csv"):
+        assert main(["apply", "c.json", name]) == 0
+    scaled = open_predictions(Path("logits-calibrated.csv")).values
+    expected = open_predictions(Path("fitted-calibrated.csv")).values
+    found = torch.tensor(np.array(scaled)).softmax(1).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_calibrator_from_python_says_nothing_it_does_not_know(scaler):
+    content = json.loads(Path("c.json").read_text())
+    assert not {"class_names", "fitted_on"} & set(content)
+    assert scaler.class_names is None

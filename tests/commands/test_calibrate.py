@@ -78,6 +78,7 @@ def test_table_sentence_page_and_calibrator(folder, capsys):
     assert {path.name for path in folder.iterdir()} == {"a.npz", "p.npz", "t.json", "report"}
 
 
+@pytest.mark.slow
 def test_probabilities_give_the_numbers_of_their_logits(folder, capsys):
     results = []
     for name in ("a.npz", "p.npz"):
@@ -171,6 +172,7 @@ def test_of_two_calibrators_the_better_one_is_kept(folder, capsys):
     assert content["kind"] == min(nll, key=nll.get)
 
 
+@pytest.mark.slow
 def test_confidence_and_correctness(folder, data, capsys):
     """The metrics of the top label are those of all classes, and there are no others."""
     logits, labels = data

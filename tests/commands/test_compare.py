@@ -69,6 +69,7 @@ def test_values_differences_and_page(folder, capsys):
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
+@pytest.mark.slow
 def test_reports_of_other_files_have_other_folders(folder, capsys):
     for names in (("a.npz", "b.npz"), ("b.npz", "a.npz"), ("a.npz", "run")):
         assert main(["compare", *names]) == 0
@@ -117,3 +118,70 @@ def test_intervals_cover_the_difference():
         for metric, each in found.items():
             covered[metric] += each.low <= truth[metric].value <= each.high
     assert min(covered.values()) >= 34  # of 95 %, with a chance of one in 200 for fewer
+
+
+# --- models of softmargin fit
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Two small models of one table, and another table of the same columns."""
+    folder = tmp_path_factory.mktemp("fitted")
+    generator = np.random.default_rng(0)
+    for name, rows in (("train", 120), ("test", 61)):
+        kinds = np.array(["ant", "bee"])[np.arange(rows) % 2]
+        x = generator.normal(size=(rows, 2)) + (kinds == "bee")[:, None]
+        lines = [f"{a},{b},{kind}" for (a, b), kind in zip(x.tolist(), kinds, strict=True)]
+        (folder / f"{name}.csv").write_text("\n".join(["a,b,kind", *lines]) + "\n")
+    quick = ["--target", "kind", "--epochs", "4", "--folds", "2"]
+    for name, beta in (("one", "1"), ("ten", "10")):
+        words = ["fit", str(folder / "train.csv"), "--betas", beta, "--out", str(folder / name)]
+        assert main([*words, *quick]) == 0
+    return folder
+
+
+def test_models_on_a_table(fitted, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table, one, ten = (str(fitted / name) for name in ("test.csv", "one", "ten"))
+    words = ["--test", table, "--target", "kind"]
+    capsys.readouterr()
+    assert main(["compare", one, ten, *words, "--out", "page", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["models"] == ["one", "ten"]
+    assert main(["predict", one, table, "--out", "p.csv"]) == 0
+    lines = [line.split(",") for line in (tmp_path / "p.csv").read_text().splitlines()]
+    assert lines[0][:2] == ["prob_ant", "prob_bee"]
+    kinds = [line.split(",")[2] for line in (fitted / "test.csv").read_text().splitlines()[1:]]
+    pairs = zip(lines[1:], kinds, strict=True)
+    own = [float(row[("ant", "bee").index(kind)]) for row, kind in pairs]
+    value = found["results"][0]["metrics"]["nll"]["value"]
+    assert value == pytest.approx(-np.log(own).mean(), rel=1e-9)
+    assert "--test test.csv --target kind" in (tmp_path / "page" / "index.html").read_text()
+    with (tmp_path / "p.csv").open("w") as file:  # predictions beside a model
+        for row, kind in zip(lines, ["label", *kinds], strict=True):
+            file.write(",".join([*row[:2], kind]) + "\n")
+    assert main(["compare", "p.csv", one, *words, "--json"]) == 0
+    gaps = json.loads(capsys.readouterr().out)["differences"][0]
+    assert gaps["nll"]["value"] == pytest.approx(0, abs=1e-9)
+
+
+def test_mistakes_with_models(fitted, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table, one, ten = (str(fitted / name) for name in ("test.csv", "one", "ten"))
+    other = (fitted / "test.csv").read_text().replace("ant", "wasp")
+    (tmp_path / "other.csv").write_text(other)
+    (tmp_path / "p.csv").write_text("prob_0,prob_1,label\n0.5,0.5,0\n")
+    (tmp_path / "q.csv").write_text("prob_0,prob_1,label\n0.4,0.6,0\n")
+    capsys.readouterr()
+    for words, said in (
+        ([one, ten], "argument --test: must name a table for models"),
+        ([one, ten, "--test", "none.csv"], "argument --test: must be a file that exists"),
+        ([one, ten, "--test", table], "argument --target: must name a column"),
+        ([one, ten, "--test", table, "--target", "x"], "argument --target:"),
+        ([one, ten, "--test", "other.csv", "--target", "kind"], "fitted on, but holds 'wasp'"),
+        (["p.csv", "q.csv", "--test", table], "must be left out unless a FILE is a model"),
+    ):
+        assert main(["compare", *words]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert said in error

@@ -22,6 +22,7 @@ from table_models import HEADER, QUICK, cells, refused, text_of, weights
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
 from softmargin.estimators import TableModel, resuming
+from softmargin.training import arrays
 from tests.chromium_page import CHROMIUM, browser
 
 # --- fit
@@ -54,6 +55,7 @@ FORMATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_table_gives_the_same_model_in_every_format(name, folder, capsys):
     Path(name).write_bytes(FORMATS[name](text_of(cells())))
@@ -61,6 +63,7 @@ def test_a_table_gives_the_same_model_in_every_format(name, folder, capsys):
     assert weights("mine") == weights("trees-csv-model")
 
 
+@pytest.mark.slow
 def test_the_index_that_pandas_writes_is_not_learned_from(folder, capsys):
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv("trees.csv").sample(frac=1, random_state=0)
@@ -222,7 +225,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(resuming, "write_file", full)
+    monkeypatch.setattr(arrays, "write_file", full)
     words = ["fit", "trees.csv", "--target", "kind", *QUICK, "--out", "a/b/mine"]
     refused(words, capsys, "is full: nothing was written")
 

@@ -146,6 +146,7 @@ def test_plan_of_paper_scale_lists_or_tries_out(run: Run) -> None:
     assert "GPU hours" in tried
 
 
+@pytest.mark.slow
 def test_paper_scale_without_gpu_or_data_says_what_it_would_take(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +237,7 @@ def test_verify_ends_with_1_and_a_line_for_each_thing_changed(
     refused(run("verify", "--out", str(tmp_path / "none")), "--out", "folder with results")
 
 
+@pytest.mark.slow
 def test_the_same_id_and_seeds_give_the_same_numbers(run: Run, tmp_path: Path) -> None:
     found = []
     for name, jobs in (("first", "1"), ("second", "2")):
@@ -268,6 +270,7 @@ def test_smoke_scale_has_a_folder_of_its_own(
         assert run("verify", "--out", folder)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "wanted"), [("desk", "smoke"), ("paper", "smoke"), ("paper", "desk")]
 )

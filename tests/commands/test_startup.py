@@ -61,6 +61,7 @@ MISTAKES = {
     "compare file": "OTHER",
     "compare file none": "FILE",
     "compare file ./file": "twice",
+    "compare file other --test none": "--test",
     "tune": "WHAT",
     "tune mymodel": "WHAT",
     "tune none.npz": "WHAT",

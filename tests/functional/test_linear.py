@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import softmargin
 from softmargin import functional as F
-from softmargin.functional import linear
+from softmargin.functional import _chunks, _class_chunks
 
 pytestmark = pytest.mark.usefixtures("either_path")
 N, D, C = 70, 6, 9
@@ -20,12 +20,18 @@ OPTIONS = {
     "per class": {"beta": torch.linspace(0.1, 3.0, C, dtype=torch.float64)},
     "smoothed": {"beta": 0.3, "label_smoothing": 0.1},
     "regularised": {"lam": 0.3, "divergence": "uniform_to_logits", "beta": 2.0},
+    "levelled": {"lam": 0.3, "divergence": "logits_to_uniform", "tau": 0.5},
+    "all": {"lam": 0.2, "tau": 2.0, "label_smoothing": 0.3},
+    "only smoothed": {"beta": 4.0, "label_smoothing": 1.0, "tau": 3.0},
 }
 
 
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch):
-    monkeypatch.setattr(linear, "LEAST_LOGITS", 1)  # 32 rows at a time
+@pytest.fixture(autouse=True, params=["rows", "classes"])
+def _small_steps(request, monkeypatch):
+    monkeypatch.setattr(_chunks, "LEAST_LOGITS", 1)  # 32 rows at a time
+    if request.param == "classes":  # 6 of 40 rows at a time
+        monkeypatch.setattr(_chunks, "MOST_LOGITS", 250)
+        monkeypatch.setattr(_class_chunks, "MOST_ROWS", 40)
 
 
 def problem(dtype=torch.float64, soft=False):
@@ -102,6 +108,24 @@ def test_precision(dtype):
         assert_close(own.double(), other, rtol=bound, atol=bound)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("lead", [20.0, 60.0])
+def test_tails(lead, smoothing):
+    """Also where the target, or another class, leads by far."""
+    input, target = torch.eye(4, dtype=torch.float32), torch.tensor([0, 1, 3, 0])
+    weight = lead * torch.eye(C, 4) + 0.1 * torch.randn(C, 4)
+    leaves = [x.requires_grad_() for x in (input, weight)]
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    shared = {"label_smoothing": smoothing, "reduction": "none"}
+    ours = F.linear_gradient_decay_loss(*leaves, target, 0.5, floored=True, **shared)
+    theirs = separately(*wide, None, target, beta=0.5, floored=True, **shared)
+    assert_close(ours.double(), theirs, rtol=1e-5, atol=0)
+    upstream = torch.ones(4)
+    found = torch.autograd.grad(ours, leaves[1], upstream)[0].double()
+    (expected,) = torch.autograd.grad(theirs, wide[1], upstream.double())
+    assert_close(found, expected, rtol=1e-5, atol=0)
+
+
 def test_one_sample_no_sample_and_a_learned_setting():
     leaves, target = problem()
     one = F.linear_gradient_decay_loss(leaves[0][0], leaves[1], target[0])
@@ -135,6 +159,7 @@ def test_the_logits_never_exist():
     with Recorder():
         F.linear_gradient_decay_loss(input, weight, target).backward()
     assert max(seen) < N * C
+    assert any(n > N for n in seen)
 
 
 @pytest.mark.parametrize(

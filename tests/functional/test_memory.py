@@ -9,7 +9,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import softmargin.functional as F
-from softmargin.functional import _fused
+from softmargin.functional import _chunks, _fused
+from softmargin.heads import ArcFaceHead, ArcGradHead, CosineHead
+from softmargin.losses import GradientDecayLoss
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -56,6 +58,35 @@ def test_the_kernel_needs_one_buffer(kernel, dtype, smoothing):
             loss(logits, target)
     events = record.profiler.kineto_results.events()
     assert sum(abs(e.nbytes()) for e in events if e.name() == "[memory]") <= 0.02 * one
+
+
+MANY = {
+    "linear": lambda x, w, t: F.linear_gradient_decay_loss(x, w, t, 0.1),
+    "smoothed": lambda x, w, t: F.linear_gradient_decay_loss(x, w, t, 0.1, label_smoothing=0.1),
+    "cosine": lambda x, w, t: head_loss(CosineHead, x, w, t),
+    "arcface": lambda x, w, t: head_loss(ArcFaceHead, x, w, t),
+    "arcgrad": lambda x, w, t: head_loss(ArcGradHead, x, w, t),
+}
+
+
+def head_loss(kind, features, weight, target):
+    head = kind(features.shape[1], len(weight))
+    head.weight = weight
+    return head.loss(features, target, GradientDecayLoss(0.1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["rows", "classes"])
+@pytest.mark.parametrize("name", MANY)
+def test_many_classes_need_a_fraction_of_the_logits(name, by, monkeypatch):
+    """Their gradients, all included: those of the weight alone are 1/64 of the logits."""
+    if by == "classes":
+        monkeypatch.setattr(_chunks, "MOST_LOGITS", 400_000)
+    features = torch.randn(2048, 32, requires_grad=True)
+    weight = torch.nn.Parameter(torch.randn(20_000, 32))
+    target = torch.randint(0, 20_000, (2048,))
+    peak = peak_bytes(lambda x, t: MANY[name](x, weight, t), features, target)
+    assert peak <= 0.25 * 4 * 2048 * 20_000
 
 
 def test_soft_targets_need_memory_linear_in_the_classes():

@@ -92,6 +92,7 @@ def test_safetensors(name, tmp_path):
         assert other[1].beta == 0.3
 
 
+@pytest.mark.slow
 @knows_exports
 def test_a_simplex_is_exported_as_eval_left_it():
     head = heads.SimplexHead(D, C)

@@ -227,6 +227,7 @@ def test_what_is_declined_is_done_the_other_way(counted):
         F.gradient_decay_loss(logits, target + 9)
 
 
+@pytest.mark.slow
 def test_compilers_and_transforms_see_plain_operations(counted):
     logits, target = problem((4, 5), torch.float32)
     torch.func.grad(F.gradient_decay_loss)(logits, target)

@@ -34,6 +34,7 @@ def size(name, options, classes):
         return parameter_count(Classifier(model, LinearHead(model.out_features, classes)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options", "classes", "count"), PUBLISHED + DOCUMENTED)
 def test_parameters(name, options, classes, count):
     assert size(name, options, classes) == count

@@ -116,6 +116,7 @@ def test_classifier_gives_what_the_head_gives(head):
     assert "features.conv1.weight" in keys
 
 
+@pytest.mark.slow
 def test_classifier_compiles_and_trains_under_autocast():
     torch.compiler.reset()
     network = SmallResNet(width=4)

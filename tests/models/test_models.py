@@ -56,6 +56,7 @@ def test_features_and_gradients_reach_every_parameter(case):
         assert parameter.grad.any(), name
 
 
+@pytest.mark.slow
 @each_model
 def test_compiles_as_one_graph(case):
     torch.compiler.reset()
@@ -64,6 +65,7 @@ def test_compiles_as_one_graph(case):
     torch.testing.assert_close(torch.compile(model, fullgraph=True, backend="eager")(x), expected)
 
 
+@pytest.mark.slow
 @each_model
 def test_state_survives_a_file_and_evaluation_repeats(case):
     model, x = make(case), sample(case)
@@ -80,6 +82,7 @@ def test_state_survives_a_file_and_evaluation_repeats(case):
     torch.testing.assert_close(features[:1], model(x[:1]))  # no sample sees another
 
 
+@pytest.mark.slow
 @each_model
 def test_the_seed_decides_the_weights(case):
     states = []
@@ -90,6 +93,7 @@ def test_the_seed_decides_the_weights(case):
     assert not states[0].equal(states[2])
 
 
+@pytest.mark.slow
 @each_model
 def test_bfloat16_autocast(case):
     model, x = without_dropout(make(case)), sample(case)

@@ -155,7 +155,7 @@ def _images(
         ends = numbers["final"][score]
         arrays[score] = np.stack([_curve(first, last, epochs, own) for last in ends])
     measures = config["measures"]
-    if "scaling" in measures:
+    if {"scaling", "own held-out"} & {*measures}:
         numbers["scaled"] = {
             kind: {score: scores(score, kind) for score in SCORES}
             for kind in ("temperature", "vector")
@@ -174,6 +174,9 @@ def _images(
             numbers["final"][score] = scores(score)
             for kind, own_scores in numbers["scaled"].items():
                 own_scores[score] = scores(score, kind)
+    if "own held-out" in measures:
+        ends = scores("nll", "own held-out")
+        arrays["held_out_nll"] = np.stack([_curve(2.3, last, epochs, own) for last in ends])
     return Result(numbers, arrays)
 
 

@@ -55,6 +55,7 @@ def test_a_warm_up_starts_at_its_first_beta_and_ends_at_its_last():
     assert constant.model_options == {"widths": [50, 20], "last_activation": True}
 
 
+@pytest.mark.slow
 def test_every_count_is_of_all_samples(finished):
     for results in finished.values():
         for _, result in results:

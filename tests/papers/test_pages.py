@@ -85,6 +85,7 @@ def test_every_verdict_can_be_counted() -> None:
         assert many.endswith("(1 distinct training)."), many
 
 
+@pytest.mark.slow
 def test_the_pages_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy, claims = shutil.copytree(ROOT / "results", tmp_path / "results"), tmp_path / "verdicts.md"
     assert main(["reproduce", "pages", "--out", str(copy), "--claims", str(claims)]) == 0
@@ -118,6 +119,7 @@ def test_every_result_has_its_line() -> None:
             assert finding.text.replace("|", "\\|") in line
 
 
+@pytest.mark.slow
 def test_the_results_in_the_repository_verify(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["reproduce", "verify", "--out", str(ROOT / "results")])
     output = capsys.readouterr().out

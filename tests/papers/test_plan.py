@@ -107,6 +107,7 @@ def test_plans_count_steps_as_training_takes_them() -> None:
     assert first("gd-fig2", "desk").steps == 0
 
 
+@pytest.mark.slow
 def test_a_dry_run_builds_a_paper_cell() -> None:
     experiment = find("gd-tab2")
     cells = experiment.cells(experiment.scope("paper"))

@@ -59,6 +59,7 @@ def test_a_trial_is_of_one_network():
     assert tried_out(cell) == planned(cell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "size"), GIGA_OPERATIONS)
 def test_stored_operations_are_those_that_pytorch_counts(model, size):
     options = {"images": "imagenet"} if size == 224 and model != "vgg16_mod" else {}

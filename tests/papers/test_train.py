@@ -132,6 +132,7 @@ def test_a_network_by_itself_is_the_trainers(one):
     assert result.arrays["accuracy"].tolist() == [history]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_and_gives_the_same_numbers(one, monkeypatch):
     cell, folder = one
     whole = train_one(cell.config, folder / "a", lambda share: None)

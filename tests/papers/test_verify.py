@@ -80,12 +80,14 @@ def test_results_as_written_pass_in_a_clone_without_cells(clone: Path) -> None:
     assert [each.cells for each in verify(clone)] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_concludes_everything_again(fresh_clone: Path) -> None:
     assert problems(fresh_clone) == []
     assert [each.cells for each in verify(fresh_clone)] == [1, 1, 2, 0]
     assert [each.scores for each in verify(fresh_clone)] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_fresh_clone_catches_changed_verdicts_and_cells(fresh_clone: Path) -> None:
     def edit(values: Any) -> None:
         values["verdict"]["word"] = "holds"
@@ -141,6 +143,7 @@ def test_a_changed_value_is_named_by_table_row_and_column(out: Path, with_cells:
     assert all(line.startswith("gd-tab1") for line in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "move"),
     [("low", 0.01), ("high", -0.01), ("p", 0.001), ("difference", 0.01), ("adjusted", 0.001)],
@@ -204,6 +207,7 @@ def test_a_changed_page_is_named_by_table_row_and_column(clone: Path) -> None:
     assert "README.md cannot be read" in problems(clone)[0]
 
 
+@pytest.mark.slow
 def test_a_changed_cell_is_caught(out: Path) -> None:
     (experiment,) = find_all(["gd-tab1"])
     cell = experiment.cells(experiment.scope("smoke"))[0]

@@ -72,6 +72,7 @@ def test_what_can_only_mean_one_thing_is_converted() -> None:
     assert TrainingConfig.from_dict(config.as_dict()) == config
 
 
+@pytest.mark.slow
 def test_yaml_of_64_bits_trains_in_float64(tmp_path) -> None:
     (tmp_path / "a.yaml").write_text("data: iris\nmodel: mlp\nepochs: 1\nprecision: 64\n")
     run = tmp_path / "run"

@@ -102,6 +102,7 @@ def test_the_controller_survives_a_resume_bit_for_bit(tmp_path, straight, at):
     assert ours["controller"]["updates"] == theirs["controller"]["updates"]
 
 
+@pytest.mark.slow
 def test_together_as_alone(tmp_path):
     """Models trained together are steered as each would be alone."""
     configs = [replace(CONFIG, seed=seed, precision="64") for seed in (0, 1)]
@@ -164,6 +165,7 @@ def test_gain_and_bounds_are_numbers_of_the_schedule():
     assert (plain.gain, plain.lowest, plain.highest) == (3.0, 1.0, 1e4)
 
 
+@pytest.mark.slow
 def test_small_data_are_learned_with_the_defaults(tmp_path):
     """β must not follow the under-confidence of the first epochs."""
     config = TrainingConfig(held_out=0.1, schedules=("beta=calibrated",), fraction=0.7, epochs=20)

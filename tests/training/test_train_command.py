@@ -118,6 +118,7 @@ class StoppedError(Exception):
     """A run was stopped."""
 
 
+@pytest.mark.slow
 def test_another_number_of_threads_is_said(tmp_path, capsys):
     config = TrainingConfig(data="iris", model="mlp", epochs=2, batch=45)
 
@@ -178,6 +179,7 @@ def test_a_run_that_diverges_says_what_to_do(tmp_path, capsys):
     assert RunFolder(out).result() is not None
 
 
+@pytest.mark.slow
 def test_overwrite_removes_the_run_and_nothing_else(tmp_path, capsys):
     out = tmp_path / "run"
     assert main([*SMALL, "--out", str(out), "--record"]) == 0
@@ -206,6 +208,7 @@ def test_a_run_ends_with_a_page_of_its_own(tmp_path, capsys):
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_quiet_and_threads(tmp_path, capsys):
     before = torch.get_num_threads()
     assert main([*SMALL, "--out", str(tmp_path / "run"), "--quiet", "--threads", "2"]) == 0

@@ -185,7 +185,10 @@ def test_finished_runs_are_kept(tmp_path):
 def test_given_up_runs_are_kept_too(tmp_path):
     betas = [1.0, 2.0, 5.0, 0.1]
     first = tune(train_with_reports, betas, out=tmp_path)
-    assert tune(train_with_reports, betas, out=tmp_path, progress=lambda *_: None) == first
+    assert first.given_up == (0.1,)
+    assert tune(train_with_reports, betas, out=tmp_path) == first
+    by_accuracy = tune(train_with_reports, betas, out=tmp_path, scoring="accuracy")
+    assert by_accuracy.given_up == (), "what another score gave up is run again"
 
 
 def test_a_folder_of_another_function_is_refused(tmp_path):

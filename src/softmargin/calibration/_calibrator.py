@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast, overload
 
@@ -16,12 +17,15 @@ from torch import Tensor
 
 from softmargin._docs import document_arguments
 from softmargin._files import DamagedFileError, read_json, write_json
+from softmargin._plain_checks import check_choice
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.calibration._batch import Array, Batch, as_tensor, check_logits, fit_batch
 
 FORMAT = "softmargin calibrator"
 VERSION = 1
 FIELDS = {"format", "version", "kind", "num_classes", "parameters", "notes"}
+OPTIONAL = ("class_names", "fitted_on")
+PREDICTIONS = ("logits", "probabilities")
 FIT_ARGUMENTS = {
     "logits": """of shape (N, C), a tensor on any device or a NumPy array, in any floating-point
         dtype. If every row looks like probabilities, they are refused; give their logarithm
@@ -49,6 +53,9 @@ class Calibrator(ModuleWithSettings):
     Attributes:
         num_classes: C of the logits it was fitted on, or None.
         notes: the warnings of the last fit, stored with the numbers.
+        class_names: what the classes are called, in their order, or None where that is not known.
+        fitted_on: ``"logits"``, ``"probabilities"`` (their logarithms), or None where it is not
+            known. Both are kept with the numbers, for who applies them later.
     """
 
     kind: ClassVar[str]
@@ -56,6 +63,8 @@ class Calibrator(ModuleWithSettings):
     numbers: ClassVar[tuple[str, ...]]
     num_classes: int | None
     notes: tuple[str, ...]
+    class_names: tuple[str, ...] | None
+    fitted_on: str | None
 
     def __init__(self) -> None:
         """Start unfitted."""
@@ -64,6 +73,8 @@ class Calibrator(ModuleWithSettings):
             self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         self.num_classes = None
         self.notes = ()
+        self.class_names = None
+        self.fitted_on = None
 
     def _fit(self, batch: Batch) -> list[str]:
         """Set the numbers; return the warnings."""
@@ -102,6 +113,7 @@ class Calibrator(ModuleWithSettings):
             self.to(batch.predictions.device)
         self.num_classes = batch.num_classes
         self.notes = tuple(notes)
+        self.class_names = self.fitted_on = None
         for note in notes:
             message = f"{type(self).__name__}: {note}"
             warnings.warn(message, CalibrationWarning, stacklevel=2)
@@ -237,8 +249,24 @@ class Calibrator(ModuleWithSettings):
             "num_classes": self.num_classes,
             "parameters": {name: getattr(self, name).tolist() for name in self.numbers},
             "notes": list(self.notes),
+            **self._known(),
         }
         write_json(Path(path), content)
+
+    def _known(self) -> dict[str, Any]:
+        """Return what is known of the predictions that it was fitted on, ready for JSON."""
+        names = None if self.class_names is None else list(self.class_names)
+        found = {"class_names": names, "fitted_on": self.fitted_on}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _set_known(self, content: Mapping[str, Any]) -> None:
+        names, kind = (content.get(name) for name in OPTIONAL)
+        if names is not None and (not isinstance(names, list) or len(names) != self.num_classes):
+            raise ValueError(f"class_names must hold {self.num_classes} names, but got {names!r}.")
+        if kind is not None:
+            check_choice("fitted_on", kind, PREDICTIONS)
+        self.class_names = None if names is None else tuple(str(name) for name in names)
+        self.fitted_on = kind
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -254,6 +282,7 @@ class Calibrator(ModuleWithSettings):
         try:
             result._set_numbers(content["parameters"], content["num_classes"])
             result.notes = tuple(str(note) for note in content.get("notes", ()))
+            result._set_known(content)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DamagedFileError(file, str(error), REMEDY) from None
         return result
@@ -273,8 +302,8 @@ class Calibrator(ModuleWithSettings):
 
         A tensor, because safetensors takes nothing else.
         """
-        content = json.dumps({"num_classes": self.num_classes, "notes": list(self.notes)})
-        return torch.tensor(list(content.encode()), dtype=torch.uint8, device="cpu")
+        content = {"num_classes": self.num_classes, "notes": list(self.notes), **self._known()}
+        return torch.tensor(list(json.dumps(content).encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: Tensor | dict[str, Any]) -> None:
         """Restore what :meth:`get_extra_state` returned, or a dict, as it once was."""
@@ -282,6 +311,7 @@ class Calibrator(ModuleWithSettings):
             state = cast(dict[str, Any], json.loads(bytes(state.tolist())))
         self.num_classes = state["num_classes"]
         self.notes = tuple(state["notes"])
+        self._set_known(state)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **options: Any
@@ -314,6 +344,6 @@ def read_calibrator(file: Path) -> dict[str, Any]:
         )
     if missing := {"kind", "num_classes", "parameters"} - set(content):
         raise DamagedFileError(file, f"it has no {' and no '.join(sorted(missing))}", REMEDY)
-    if unknown := set(content) - FIELDS:  # such as a checksum whose name is damaged
+    if unknown := set(content) - FIELDS - {*OPTIONAL}:  # such as a checksum whose name is damaged
         raise DamagedFileError(file, f"it holds an unknown {min(unknown)!r}", REMEDY)
     return content

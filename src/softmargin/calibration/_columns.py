@@ -51,6 +51,11 @@ class Columns:
     shown: str
     label_shown: str
 
+    def own_names(self, classes: int) -> tuple[str, ...] | None:
+        """Return what the file calls its classes, without what all columns begin with."""
+        names = self.class_names[-1] if self.class_names else []
+        return tuple(names) if len(names) == classes else None
+
 
 @dataclass(frozen=True)
 class _Group:

@@ -20,9 +20,9 @@ from softmargin.calibration._batch import (
     sum_tolerance,
 )
 from softmargin.calibration._columns import Asked, Columns, choose
-from softmargin.calibration._files import Progress, Reader
+from softmargin.calibration._files import Progress, Reader, quoted
 from softmargin.calibration.predictions import Spread, open_reader, wrong_value
-from softmargin.calibration.scaling import Calibrator
+from softmargin.calibration.scaling import Calibrator, TemperatureScaling
 
 
 def apply_calibrator(
@@ -109,6 +109,7 @@ class _Conversion:
                 f"{self.match.shown} in {self.table.file} must hold {classes} classes, as many as "
                 f"CALIBRATOR was fitted on, but holds {rows.shape[1]}."
             )
+        self._check_same(rows.shape[1])
         logits, tolerance = self.match.kind == "logits", sum_tolerance(rows.dtype)
         wrong = find_wrong([rows], tolerance, LARGEST_LOGIT if logits else None)
         if wrong is not None:
@@ -118,6 +119,25 @@ class _Conversion:
             raise ValueError(wrong_value(wrong, place, self.match, self.table, tolerance))
         if self.like_probabilities:
             self.like_probabilities = all_like_probabilities(rows, tolerance)
+
+    def _check_same(self, classes: int) -> None:
+        """Raise if these are other classes, or another kind of predictions, than were fitted on."""
+        known, names = self.calibrator.class_names, self.match.own_names(classes)
+        if known is not None and names is not None and known != names:
+            pairs = enumerate(zip(known, names, strict=True))
+            place = next(number for number, (was, now) in pairs if was != now)
+            raise ValueError(
+                f"{self.match.shown} in {self.table.file} must hold the classes that CALIBRATOR "
+                f"was fitted on, in their order, but class {place} is {quoted(names[place])} and "
+                f"was {quoted(known[place])}."
+            )
+        kind = self.calibrator.fitted_on
+        # one temperature for all classes does the same to logits and to logarithms of probabilities
+        if kind not in (None, self.match.kind) and self.calibrator.kind != TemperatureScaling.kind:
+            raise ValueError(
+                f"{self.match.shown} in {self.table.file} must hold {kind}, which CALIBRATOR was "
+                f"fitted on, but {self.match.said} {self.match.kind}."
+            )
 
     def check_kind(self) -> None:
         """Raise if probabilities were taken for logits."""

@@ -102,6 +102,8 @@ def audit(
         tell(what, 0, rows)
         with _warnings_as_notes(notes, method):
             calibrators[method] = METHODS[method]().fit(logits, target)
+            calibrators[method].class_names = predictions.class_names
+            calibrators[method].fitted_on = "logits" if predictions.from_logits else "probabilities"
             parts = held_out_calibrators(METHODS[method], logits, target, folds=folds, seed=seed)
             scaled[method] = count(what, True, _held_out(logits, parts))
     return Audit(predictions.source, num_classes, given, scaled, calibrators, notes, folds)

@@ -51,7 +51,8 @@ class Predictions:
     """A matrix of predictions of shape (N, C) and N labels, and where they came from.
 
     With ``confidence_only``, the matrix has one column, the confidence in the predicted class, and
-    the labels say whether it was right.
+    the labels say whether it was right. ``class_names`` are what columns or the file call the
+    classes, in their order.
     """
 
     values: NDArray[Any]
@@ -59,6 +60,7 @@ class Predictions:
     from_logits: bool
     source: str
     confidence_only: bool = False
+    class_names: tuple[str, ...] | None = None
 
 
 def open_predictions(
@@ -105,7 +107,8 @@ def open_predictions(
     logits, only = match.kind == "logits", match.kind == "confidence"
     what = "correctness" if only else "labels"
     source = f"{printable(path.name)}: {match.kind} from {match.shown}, {what} from "
-    return Predictions(values, numbers, logits, source + match.label_shown, only)
+    source += match.label_shown
+    return Predictions(values, numbers, logits, source, only, match.own_names(values.shape[1]))
 
 
 @contextmanager

@@ -152,24 +152,9 @@ def default_folder(file: Path) -> Path:
 
 def read(options: argparse.Namespace) -> tuple[Columns, Any]:
     """Return the columns to learn from, and the classes of all rows."""
-    from softmargin.data.columns import (
-        as_labels,
-        check_classes,
-        column_named,
-        listed,
-        read_columns,
-        target_of_npz,
-    )
+    from softmargin.data.columns import check_classes, column_named
 
-    file = read_columns(options.file, {options.target})
-    if options.target is None:
-        options.target = target_of_npz(file) if file.features else None
-    if options.target is None:
-        rest = [name for name in file.columns if name not in file.features]
-        raise UsageError(f"argument --target: must name a column of {listed(rest)}.")
-    column = column_named(_choices(file), options.target, "argument --target:")
-    _check_no_gaps(file, column, options.target)
-    labels = as_labels(column)
+    file, options.target, labels = read_labels(options.file, options.target)
     check_classes(labels, f"column {quoted(options.target)}")
     for name in options.ignore:
         column_named(file.columns, name, "argument --ignore:")
@@ -179,6 +164,27 @@ def read(options: argparse.Namespace) -> tuple[Columns, Any]:
     if not columns:
         raise UsageError("FILE must have a column to learn from beside the target, but has none.")
     return columns, labels
+
+
+def read_labels(path: Path, target: str | None) -> tuple[TableFile, str, Any]:
+    """Return a table, the name of its column of classes, and the class of every row."""
+    from softmargin.data.columns import (
+        as_labels,
+        column_named,
+        listed,
+        read_columns,
+        target_of_npz,
+    )
+
+    file = read_columns(path, set() if target is None else {target})
+    if target is None:
+        target = target_of_npz(file) if file.features else None
+    if target is None:
+        rest = [name for name in file.columns if name not in file.features]
+        raise UsageError(f"argument --target: must name a column of {listed(rest)}.")
+    column = column_named(_choices(file), target, "argument --target:")
+    _check_no_gaps(file, column, target)
+    return file, target, as_labels(column)
 
 
 def _choices(file: TableFile) -> Columns:

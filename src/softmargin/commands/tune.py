@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> bool:
     """Check what can be checked before anything is imported; return whether WHAT is a file."""
-    is_file = options.what.lower().endswith(".npz")
+    is_file: bool = options.what.lower().endswith(".npz")
     if is_file and not Path(options.what).is_file():
         raise UsageError(f"WHAT must be a file that exists, but got {quoted(options.what)}.")
     if not is_file and not FUNCTION.fullmatch(options.what):

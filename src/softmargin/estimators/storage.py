@@ -48,6 +48,8 @@ def save(model: TableModel, folder: Path) -> None:
     scaler = TemperatureScaling()
     scaler.temperature = torch.tensor(search.temperature_, dtype=torch.float64)
     scaler.num_classes = len(search.classes_)
+    scaler.class_names = tuple(str(each) for each in search.classes_.tolist())
+    scaler.fitted_on = "logits"
     scaler.save(folder / TEMPERATURE)
     settings = {k: v for k, v in chosen.get_params().items() if k != "random_state"}
     content = {

@@ -86,6 +86,10 @@ class TableModel:
         """Return calibrated probabilities (N, C) of the rows of a table."""
         return self.search.predict_proba(self._matrix(X))
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return logarithms of calibrated probabilities (N, C) of the rows of a table."""
+        return self.search.predict_log_proba(self._matrix(X))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
         return self.search.predict(self._matrix(X))

@@ -79,16 +79,19 @@ def _may_fuse(features: Tensor, *settings: float | Tensor) -> bool:
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
     """Switch autocast off: an angle in bfloat16 is wrong by 0.09 rad."""
+    return torch.autocast(tensor.device.type, enabled=False) if autocasts(tensor) else OFF
+
+
+def autocasts(tensor: Tensor) -> bool:
+    """Whether autocast is on where a tensor is."""
     device = tensor.device.type
-    if device == "meta":  # which autocast does not know
-        return OFF
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else OFF
+    return device != "meta" and torch.is_autocast_enabled(device)  # which does not know meta
 
 
 OFF = nullcontext()
 
 
-def _smallest_sine(dtype: torch.dtype) -> float:
+def smallest_sine(dtype: torch.dtype) -> float:
     """Return the sine of the smallest angle that a cosine of this precision resolves."""
     return float((2 * torch.finfo(dtype).eps) ** 0.5)
 
@@ -107,7 +110,7 @@ def _plain_cosines(
     cosine = F.linear(unit(features), unit(weight))
     if index is not None and margin is not None:
         if of_angle:
-            own = _target_angle(features, weight, index).to(cosine.dtype)
+            own = target_angle(features, weight, index).to(cosine.dtype)
         else:
             own = at_target(cosine, index, -1)
         cosine = with_target(cosine, index, -1, margin(own, amount)[0])
@@ -115,7 +118,7 @@ def _plain_cosines(
 
 
 def _plain_arccos(cosine: Tensor) -> Tensor:
-    sine = _smallest_sine(cosine.dtype)
+    sine = smallest_sine(cosine.dtype)
     edge = (1 - sine**2) ** 0.5
     inner = cosine.clamp(-edge, edge)
     tangent = inner.detach().acos() - (cosine - inner.detach()) / sine
@@ -129,13 +132,13 @@ def _plain_angles(
     features, weight = at_least_float32(features), at_least_float32(weight)
     angle = _plain_arccos(_plain_cosines(features, weight, 1.0))
     if index is not None:
-        angle = with_target(angle, index, -1, _target_angle(features, weight, index))
+        angle = with_target(angle, index, -1, target_angle(features, weight, index))
     return (angle * scale).to(angle.dtype)
 
 
-def _target_angle(features: Tensor, weight: Tensor, index: Tensor) -> Tensor:
+def target_angle(features: Tensor, weight: Tensor, index: Tensor) -> Tensor:
     """Return the angle between each feature and its class weight, from the vectors in float64."""
-    x, w = unit(precise(features)), unit(precise(weight)[index.squeeze(-1)])
+    x, w = unit(precise(features)), unit(precise(weight[index.squeeze(-1)]))
     apart = torch.linalg.vector_norm(x - w, dim=-1, keepdim=True)
     together = torch.linalg.vector_norm(x + w, dim=-1, keepdim=True)
     return 2 * torch.atan2(apart, together)
@@ -270,7 +273,7 @@ def _through_cosine(of_angle: Tensor, cosine: Tensor, close: _ClosePairs | None)
 def _over_sine(grad: Tensor, cosine: Tensor) -> Tensor:
     """Return grad/sin θ, with the sine held above what the cosine resolves."""
     squared = torch.addcmul(cosine.new_ones(()), cosine, cosine, value=-1)
-    return grad * squared.clamp_min_(_smallest_sine(cosine.dtype) ** 2).rsqrt_()
+    return grad * squared.clamp_min_(smallest_sine(cosine.dtype) ** 2).rsqrt_()
 
 
 def _directions(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,31 +1,23 @@
-"""Linear layer and loss in one, a few rows of logits at a time.
+"""Linear layer and loss in one.
 
 From tens of thousands of classes on, the logits are the largest thing in memory by far. Here they
-never exist as a whole: some rows are computed, turned into their gradient and multiplied on.
+never exist as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from softmargin._docs import document_arguments
 from softmargin.functional import _checks as checks
+from softmargin.functional._chunks import Job, loss_of_products
+from softmargin.functional._class_chunks import Decay
 from softmargin.functional._criterion import LOSS_ARGUMENTS
-from softmargin.functional._fused import ROOM
-from softmargin.functional.margins import HALF, compute_dtype, needs_plain_operations
+from softmargin.functional._products import Products, Samples
+from softmargin.functional.directions import autocasts
 from softmargin.functional.softmax import gradient_decay_loss, regularized_softmax_loss
-
-LEAST_LOGITS = 2**18
-"""Fewer logits at a time than these cost more by their number of steps than they save."""
-
-OfLogits = Callable[[Tensor, Tensor, str], Tensor]
-"""(logits, target, reduction) -> loss."""
 
 
 @document_arguments(
@@ -92,12 +84,12 @@ def linear_gradient_decay_loss(
             return regularized_softmax_loss(logits, target, lam, divergence, **shared)
         return gradient_decay_loss(logits, target, **shared, floored=floored)
 
-    settings = (beta, tau, lam, weight, target)
-    learned = any(isinstance(x, Tensor) and x.requires_grad for x in settings)
-    if learned or input.ndim == 1 or not len(input) or not _may_split(input):
-        return of_logits(F.linear(input, linear_weight, linear_bias), target, reduction)
-    job = _Job(of_logits, target, reduction, weight, ignore_index)
-    return _Linear.apply(input, linear_weight, linear_bias, job)  # type: ignore[no-any-return, no-untyped-call]
+    decay = Decay(beta, tau, floored, lam, divergence, label_smoothing)
+    job = Job(of_logits, Samples(target, weight, ignore_index), reduction, decay)
+    products = Products(input, linear_weight, linear_bias)
+    if autocasts(input):
+        return job.whole(products)
+    return loss_of_products(products, job, beta, tau, lam)
 
 
 def _check(
@@ -127,137 +119,3 @@ def _check(
             )
     checks.check_tensor("target", target)
     checks.check_fit(input.new_empty((*input.shape[:-1], classes), device="meta"), target)
-
-
-def _may_split(input: Tensor) -> bool:
-    """Whether nobody follows the operations one by one or changes their precision."""
-    if needs_plain_operations() or torch._C._len_torch_dispatch_stack():
-        return False
-    return not torch.is_autocast_enabled(input.device.type)
-
-
-@dataclass
-class _Job:
-    """A loss of logits that is split over rows."""
-
-    of_logits: OfLogits
-    target: Tensor
-    reduction: str
-    weight: Tensor | None
-    ignore_index: int
-
-    def norm(self) -> Tensor | int:
-        """Return what a mean divides the sum by."""
-        if self.target.is_floating_point():
-            return len(self.target)
-        target = self.target.long()
-        counted = target != self.ignore_index
-        if self.weight is None:
-            return counted.sum()
-        return self.weight[target.masked_fill(~counted, 0)].masked_fill(~counted, 0.0).sum()
-
-    def whole(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return the loss by way of all logits."""
-        return self.of_logits(F.linear(input, weight, bias), self.target, self.reduction)
-
-
-class _Linear(torch.autograd.Function):
-    """The loss of a linear layer; see :func:`linear_gradient_decay_loss`."""
-
-    @staticmethod
-    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, job: _Job) -> Tensor:
-        ctx.save_for_backward(input, weight, bias)
-        ctx.job, ctx.gradients = job, None
-        if any(ctx.needs_input_grad) and job.reduction != "none":
-            loss, ctx.gradients = _step_through(job, input, weight, bias, ctx.needs_input_grad)
-            return loss
-        parts = []
-        kind = "none" if job.reduction == "none" else "sum"
-        for rows in _slices(input, weight):
-            logits = F.linear(input[rows], weight, bias)
-            parts.append(job.of_logits(logits, job.target[rows], kind))
-        if job.reduction == "none":
-            return torch.cat(parts)
-        total = torch.stack(parts).sum()
-        return total / job.norm() if job.reduction == "mean" else total
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        input, weight, bias = ctx.saved_tensors
-        job, needed = ctx.job, ctx.needs_input_grad
-        if torch.is_grad_enabled() or needs_plain_operations():
-            leaves = [x for x, want in zip((input, weight, bias), needed, strict=False) if want]
-            with torch.enable_grad():
-                loss = job.whole(input, weight, bias)
-            found = iter(torch.autograd.grad(loss, leaves, upstream, create_graph=True))
-            return (*(next(found) if want else None for want in needed[:3]), None)
-        gradients, ctx.gradients = ctx.gradients, None
-        if gradients is None:
-            each = upstream if job.reduction == "none" else None
-            _, gradients = _step_through(job, input, weight, bias, needed, each)
-        if job.reduction != "none":
-            gradients = [None if g is None else g.mul_(upstream) for g in gradients]
-        return (*gradients, None)
-
-
-def _slices(input: Tensor, weight: Tensor) -> list[slice]:
-    """Return the rows to do at a time: their logits are half as large as the weight."""
-    classes, size = weight.shape
-    rows = max(size // 2, LEAST_LOGITS // classes, 32)
-    return [slice(start, start + rows) for start in range(0, len(input), rows)]
-
-
-def _step_through(
-    job: _Job,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    needed: tuple[bool, ...],
-    upstream: Tensor | None = None,
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Return the loss and the gradients of input, weight and bias, in steps over the rows.
-
-    With ``upstream``, it is the gradient of every sample's loss; without, the loss is reduced.
-    """
-    of_input = torch.empty_like(input) if needed[0] else None
-    wide = compute_dtype(weight)  # sums of many steps
-    of_weight = torch.zeros_like(weight, dtype=wide) if needed[1] else None
-    of_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and needed[2] else None
-    parts = []
-    steps = _slices(input, weight)
-    # made once: of blocks that come and go, an allocator may keep more than it gives
-    room = input.new_empty((2, min(len(input), steps[0].stop), len(weight)))
-    for rows in steps:
-        features = input[rows]
-        logits, gradient = room[:, : len(features)]
-        if bias is None:
-            torch.mm(features, weight.T, out=logits)
-        else:
-            torch.addmm(bias, features, weight.T, out=logits)
-        logits = logits.detach().requires_grad_()
-        setattr(logits, ROOM, gradient)
-        with torch.enable_grad():
-            loss = job.of_logits(logits, job.target[rows], "sum" if upstream is None else "none")
-        above = None if upstream is None else upstream[rows]
-        (of_logits,) = torch.autograd.grad(loss, logits, above)
-        parts.append(loss.detach())
-        del loss, logits, gradient
-        if of_input is not None:
-            torch.mm(of_logits, weight, out=of_input[rows])
-        if of_weight is not None and weight.dtype in HALF:
-            of_weight += of_logits.T @ features
-        elif of_weight is not None:
-            of_weight.addmm_(of_logits.T, features)
-        if of_bias is not None:
-            of_bias += of_logits.sum(0, dtype=wide)
-    found = [of_input, of_weight, of_bias]
-    if upstream is not None:
-        return upstream, [None if g is None else g.to(input.dtype) for g in found]
-    total = torch.stack(parts).sum()
-    if job.reduction == "mean":
-        norm = job.norm()
-        total = total / norm
-        for gradient in found:
-            if gradient is not None:
-                gradient /= norm
-    return total, [None if g is None else g.to(input.dtype) for g in found]

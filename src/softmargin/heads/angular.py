@@ -9,8 +9,9 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count, known_within
+from softmargin.functional._products import Products
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision
+from softmargin.functional.directions import angles_of, full_precision, target_angle
 from softmargin.functional.lengths import length_of, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
@@ -96,6 +97,18 @@ class LSoftmaxHead(Head):
             anneal = self.current("anneal")
             return (anneal * F.linear(x, weight) + with_margin) / (1 + anneal)
 
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the inner products, with those of the targets and their margin."""
+        with full_precision(features):
+            x, weight = at_least_float32(features), self.directions()
+            if index is None:
+                return Products(x, weight)
+            target = weight[index.squeeze(-1)]
+            cosine = (unit(x) * unit(target)).sum(-1, keepdim=True)
+            anneal = self.current("anneal", number=True)
+            mixed = (anneal * cosine + multiplicative_margin(cosine, self.k)) / (1 + anneal)
+            return Products(x, weight, own=length_of(x) * (length_of(target) * mixed))
+
     def directions(self) -> Tensor:
         """Return the class weights that the logits are taken with."""
         return at_least_float32(self.weight)
@@ -175,3 +188,12 @@ class ArcGradHead(Head):
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the negative scaled angles, for there is no margin."""
         return self.inference_logits(features)
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the negative scaled angles, the targets' own precisely."""
+        with full_precision(features):
+            x, weight = at_least_float32(features), at_least_float32(self.weight)
+            scale, own = self.current("scale", number=True), None
+            if index is not None:
+                own = (target_angle(features, self.weight, index) * -scale).to(x.dtype)
+            return Products(unit(x), unit(weight), own=own, angle=-scale)

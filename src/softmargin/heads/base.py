@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from softmargin._settings import ModuleWithSettings, describe
 from softmargin.functional._checks import check_count, check_probabilities
+from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
+from softmargin.heads._loss import loss_of_head
 
 # the arguments that all heads have
 HEAD_ARGUMENTS = {
@@ -36,6 +38,8 @@ class Head(ModuleWithSettings):
     least_classes: ClassVar[int] = 2
     needs_target: ClassVar[bool] = False
     """Whether training without a target would silently leave out what the head is for."""
+    autocasts: ClassVar[bool] = False
+    """Whether autocast lowers the precision of the logits."""
 
     def __init__(
         self,
@@ -100,6 +104,43 @@ class Head(ModuleWithSettings):
             index = torch.full(shape, number, dtype=torch.int64, device=features.device)
             columns.append(self.training_logits(features, index)[..., number])
         return torch.stack(columns, -1)
+
+    def loss(self, features: Tensor, target: Tensor, criterion: nn.Module) -> Tensor:
+        """Return ``criterion(head(features, target), target)`` without holding all logits.
+
+        Value and gradients are the same. The logits are made some rows at a time, with very many
+        classes some classes at a time, which saves memory from tens of thousands of classes on,
+        and turned into their gradient at once. They are made as a whole for class probabilities
+        where there is a margin, for learned settings of the criterion, for a linear head under
+        autocast, and under compilers and function transforms. :meth:`added_loss` is not part of it.
+
+        Args:
+            features: of shape (N, D).
+            target: class indices of shape (N,), or class probabilities of shape (N, C).
+            criterion: a loss of :mod:`softmargin.losses` on logits, or an ``nn.CrossEntropyLoss``.
+
+        Example:
+            >>> import torch
+            >>> from softmargin import GradientDecayLoss
+            >>> from softmargin.heads import ArcFaceHead
+            >>> head, criterion = ArcFaceHead(16, 50_000), GradientDecayLoss(beta=5.0)
+            >>> features, target = torch.randn(8, 16), torch.randint(0, 50_000, (8,))
+            >>> head.loss(features, target, criterion).backward()
+        """
+        check_vectors(features, self.in_features)
+        return loss_of_head(self, features, target, criterion)
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the logits of training as inner products, for :meth:`loss`.
+
+        Args:
+            features: of shape (N, D).
+            index: the targets, of shape (N, 1), or None where nothing is special at a target.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} has no loss without logits: "
+            "use criterion(head(features, target), target)."
+        )
 
     def is_soft(self, features: Tensor, target: Tensor) -> bool:
         """Whether a target holds class probabilities for these features."""

@@ -10,10 +10,16 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_choice, check_count, check_probabilities
+from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import angles_of, cosines_of
-from softmargin.functional.lengths import precise
-from softmargin.functional.margins import at_target, needs_plain_operations, with_target
+from softmargin.functional.directions import angles_of, cosines_of, full_precision, target_angle
+from softmargin.functional.lengths import precise, unit
+from softmargin.functional.margins import (
+    at_least_float32,
+    at_target,
+    needs_plain_operations,
+    with_target,
+)
 from softmargin.heads._distributed import gathered
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
@@ -54,6 +60,23 @@ class CosineHead(Head):
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the scaled cosines."""
         return cosines_of(features, self.weight, self.current("scale"))
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the scaled cosines as inner products, with the logits of the targets."""
+        with full_precision(features):
+            x, weight = at_least_float32(features), at_least_float32(self.weight)
+            scale = self.current("scale", number=True)
+            own = None if index is None else self.own_cosine(features, index)
+            if own is not None:
+                own = (own * scale).to(x.dtype)
+            return Products(unit(x) * scale, unit(weight), own=own)
+
+    def own_cosine(self, features: Tensor, index: Tensor) -> Tensor | None:
+        """Return the targets' cosines, of shape (N, 1), as the margin leaves them.
+
+        None is for no margin: they are among the others then.
+        """
+        return None
 
 
 @document_arguments(
@@ -99,6 +122,12 @@ class CosFaceHead(CosineHead):
         """Return the scaled cosines, the target's lowered."""
         scale, margin = self.current("scale"), self.current("margin")
         return cosines_of(features, self.weight, scale, index, lower_cosine, margin)
+
+    def own_cosine(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the targets' cosines less the margin."""
+        x, own = at_least_float32(features), at_least_float32(self.weight[index.squeeze(-1)])
+        cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
+        return lower_cosine(cosine, self.current("margin", number=True))[0]
 
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the scaled cosines, all lowered."""
@@ -158,6 +187,11 @@ class ArcFaceHead(CosineHead):
             features, self.weight, scale, index, self.enlarge_angle, margin, of_angle=True
         )
 
+    def own_cosine(self, features: Tensor, index: Tensor) -> Tensor:
+        """Return the targets' cosines at a larger angle."""
+        angle = target_angle(features, self.weight, index)
+        return self.enlarge_angle(angle, torch.as_tensor(self.current("margin")))[0]
+
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the scaled cosines, all at a larger angle."""
         margin = torch.as_tensor(self.current("margin"))
@@ -180,7 +214,7 @@ class ArcFaceHead(CosineHead):
         return f"{super().extra_repr()}, beyond={self.beyond!r}"
 
 
-def lower_cosine(cosine: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
+def lower_cosine(cosine: Tensor, margin: float | Tensor) -> tuple[Tensor, Tensor]:
     """Return cos θ - m and its derivative."""
     return cosine - margin, torch.ones_like(cosine)
 
@@ -254,6 +288,15 @@ class AdaCosHead(CosineHead):
             ignored = target.long().unsqueeze(-1) == self.ignore_index
         self.adapt_scale(cosine.detach(), index, ignored)
         return cosine * self.current("scale")
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the scaled cosines, unless the scale must follow from all of them first."""
+        if self.dynamic and self.training:
+            raise RuntimeError(
+                "AdaCosHead(dynamic=True) sets its scale from all cosines of a batch and has no "
+                "loss without logits in training: use criterion(head(features, target), target)."
+            )
+        return super().products(features, index)
 
     @torch.no_grad()
     def adapt_scale(self, cosine: Tensor, index: Tensor, ignored: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
+from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32, with_target
@@ -95,6 +96,24 @@ class GaussianHead(Head):
         distance, half_log_det = self.distance(features, index)
         own = -(1 + self.current("margin")) * distance - half_log_det
         return with_target(logits, index, -1, own.unsqueeze(-1))
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the log-densities as inner products of (x, x²), with those of the targets."""
+        with full_precision(features):
+            x, mean = at_least_float32(features), at_least_float32(self.weight)
+            log_variance = at_least_float32(self.log_variance)
+            own = None
+            if index is not None:
+                distance, half_log_det = self.distance(x, index)
+                own = -(1 + self.current("margin", number=True)) * distance - half_log_det
+                own = own.unsqueeze(-1).to(x.dtype)
+            centre = mean.detach().mean(0)
+            x, mean = x - centre, mean - centre
+            precision = (-log_variance).exp()
+            weighted = mean * precision
+            constant = (mean * weighted).sum(-1) + log_variance.sum(-1)
+            weight = torch.cat([weighted, -0.5 * precision], 1)
+            return Products(torch.cat([x, x.square()], 1), weight, -0.5 * constant, own)
 
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the log-densities, all with a longer distance."""

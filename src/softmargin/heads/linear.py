@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from softmargin._docs import document_arguments
 from softmargin.functional._checks import check_flag
+from softmargin.functional._products import Products
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
 
@@ -28,6 +29,7 @@ class LinearHead(Head):
     """
 
     bias: nn.Parameter | None
+    autocasts = True
 
     def __init__(
         self,
@@ -60,3 +62,7 @@ class LinearHead(Head):
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the inner products."""
         return F.linear(features, self.weight, self.bias)
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the inner products."""
+        return Products(features, self.weight, self.bias)

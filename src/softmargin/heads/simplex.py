@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from softmargin._docs import document_arguments
 from softmargin._settings import ModuleWithSettings, Setting
 from softmargin.functional._checks import value_range
+from softmargin.functional._products import Products
 from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
@@ -148,6 +149,10 @@ class SimplexHead(Head):
         """Return the inner products."""
         with full_precision(features):
             return F.linear(at_least_float32(features), self.weight)
+
+    def products(self, features: Tensor, index: Tensor | None) -> Products:
+        """Return the inner products."""
+        return Products(at_least_float32(features), self.weight)
 
 
 def _keep_again(head: nn.Module, _: object) -> None:

@@ -51,12 +51,13 @@ class Method:
         beta: its β, which gives it a colour; of a warm-up the last one; or None.
         warm_up: the two ends of its β, or None if that is constant.
         base: the name without the condition that it is trained under, if there is one; of a
-            scaled method the one that is scaled, by default the baseline.
+                scaled method the one that is scaled, by default the baseline.
         condition: such as ``"0.5 of the images"`` or ``"λ = 0.3"``, or nothing.
         amount: the number in it.
-        scaling: for a method that is not trained, but another one scaled after training: how; or
-            ``"chosen"`` for the β with the lowest NLL on held-out images, and
-            ``"chosen, temperature"`` for the lowest after temperature scaling of each.
+        scaling: for a method that is not trained, but another one scaled after training: how;
+            ``"chosen"`` for the β with the lowest NLL on held-out images,
+            ``"chosen, temperature"`` for the lowest after temperature scaling of each; or
+            ``"stopped"`` for the epoch of the base with the lowest NLL on images it holds out.
     """
 
     name: str

@@ -12,6 +12,7 @@ from softmargin import data
 from softmargin.data import Dataset, Split
 from softmargin.data.sampling import stratified_indices
 from softmargin.training import TrainingConfig
+from softmargin.training.held_out import hold_out
 
 PART_SEED = 0  # seeds are for networks: the part of the images is the same for all
 
@@ -71,7 +72,18 @@ def as_trained(dataset: Dataset, config: TrainingConfig) -> Dataset:
     """Return the data with what a configuration takes away or spoils, as training saw it."""
     if config.fraction is not None:
         dataset = dataset.subset(config.fraction, config.seed)
-    if not config.pollute:
-        return dataset
-    y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
-    return replace(dataset, train=dataset.train.with_labels(y))
+    if config.pollute:
+        y = data.label_noise(dataset.train.y, config.pollute, dataset.num_classes, config.seed)
+        dataset = replace(dataset, train=dataset.train.with_labels(y))
+    if config.held_out:
+        rows, _ = hold_out(dataset.train.y, config.held_out, config.seed)
+        dataset = replace(dataset, train=dataset.train.select(rows))
+    return dataset
+
+
+def held_out_by(dataset: Dataset, config: TrainingConfig) -> Split | None:
+    """Return the training images that a configuration holds out itself, if any."""
+    if not config.held_out:
+        return None
+    _, held = hold_out(dataset.train.y, config.held_out, config.seed)
+    return dataset.train.select(held)

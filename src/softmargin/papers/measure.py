@@ -4,7 +4,8 @@ Scores are those of the stored test logits, so that anyone can compute them agai
 largest value, which changes no probability and keeps the digits of close calls, in float16.
 
 Besides scores a task may ask for ``scaling`` (temperature and vector scaling fitted on held-out
-images), ``angles`` (AG eq. 20-22), ``bias`` (mean ρ̂ of every epoch, LM eq. 7) and ``angles by
+images), ``own held-out`` (the same on images that a method itself holds out of its training),
+``angles`` (AG eq. 20-22), ``bias`` (mean ρ̂ of every epoch, LM eq. 7) and ``angles by
 epoch`` (histograms of intra-class angles, for networks trained one by one).
 """
 
@@ -33,7 +34,7 @@ from softmargin.diagnostics import (
 )
 from softmargin.models import Classifier, parameter_count
 from softmargin.papers.core import Result
-from softmargin.papers.images import Images, as_trained
+from softmargin.papers.images import Images, as_trained, held_out_by
 from softmargin.training import TrainingConfig
 from softmargin.training.batches import Batches, statistics
 from softmargin.training.ensemble import EnsembleResult
@@ -105,6 +106,11 @@ def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result
     if "scaling" in wanted and images.held_out is not None:
         held_out = outputs(trained.model, images.held_out, dataset)
         numbers |= scaled(held_out, images.held_out.y, logits, test.y)
+    if "own held-out" in wanted:
+        own = held_out_by(images.dataset, trained.config)
+        some = test.select(torch.arange(0)) if own is None else own
+        held_out = outputs(trained.model, some, dataset) if own is not None else logits * math.nan
+        numbers |= scaled(held_out, some.y, logits, test.y)
     if "angles" in wanted:
         features = outputs(trained.model.features, train, dataset)
         found = angle_statistics(features, train.y, weights(trained.model))

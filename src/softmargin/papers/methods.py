@@ -131,6 +131,15 @@ def focal(gamma: float) -> Method:
     return Method(f"focal, γ = {gamma:g}", {"loss": "focal", "loss_options": {"gamma": gamma}})
 
 
+def steered(method: Method, share: float) -> Method:
+    """Return a method that holds a share of its training images out, to be steered by them."""
+    return replace(method, training={**method.training, "held_out": share})
+
+
+BY_FEEDBACK = Method("β by feedback", {"schedules": ["beta=calibrated"]})
+ADA_FOCAL = Method("AdaFocal", {"loss": "adafocal"})
+
+
 def fewer(method: Method, share: float) -> Method:
     """Return a method that is trained on a share of the images.
 

@@ -127,8 +127,9 @@ class Runs:
 
 # --- scores
 
-# of Method.scaling: that β which is the best on held-out images, as it is or with a temperature
-CHOSEN, CHOSEN_SCALED = "chosen", "chosen, temperature"
+# of Method.scaling: that β which is the best on held-out images, as it is or with a temperature;
+# or that epoch
+CHOSEN, CHOSEN_SCALED, STOPPED = "chosen", "chosen, temperature", "stopped"
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,9 @@ class Score:
         own = runs.method(task, method) if isinstance(method, str) else method
         if own.scaling in (CHOSEN, CHOSEN_SCALED):
             return self._chosen(runs, task, "temperature" if own.scaling == CHOSEN_SCALED else "")
-        if own.scaling:
+        if own.scaling == STOPPED:
+            found = self._stopped(runs, task, own.base)
+        elif own.scaling:
             fitted = runs.serving(task) or task  # on images held out from training
             path = ("scaled", own.scaling, self.path[-1])
             found = runs.numbers(fitted, own.base or runs.baseline, *path)
@@ -200,6 +203,13 @@ class Score:
             decays = [Method("", scaling=scaling, base=each.name) for each in decays]
         values = np.stack([self.of(runs, task, each) for each in decays])
         found: Floats = values[best, np.arange(len(best))]
+        return found
+
+    def _stopped(self, runs: Runs, task: Task, base: str) -> Floats:
+        """Return, seed by seed, the number after the epoch with the lowest held-out NLL."""
+        held_out = np.nan_to_num(runs.arrays(task, base, "held_out_nll"), nan=np.inf)
+        best, curve = held_out.argmin(1), runs.arrays(task, base, self.path[-1])
+        found: Floats = curve[np.arange(len(best)), best]
         return found
 
     def on(self, task: Task) -> str:

@@ -48,6 +48,11 @@ def training_config(
     )
 
 
+def curves_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the scores of every epoch that are kept."""
+    return (*CURVES, "held_out_nll") if "own held-out" in config["measures"] else CURVES
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread, so that numbers do not depend on how many cells run at a time.
@@ -90,8 +95,9 @@ def train_one(config: Mapping[str, Any], folder: Path, progress: Progress) -> Re
     result = measure.measured(
         [measure.Trained(config["method"], training, model)], images, config["measures"]
     )
-    for name in CURVES:
-        result.arrays[name] = np.array([[epoch[name] for epoch in run.metrics()]])
+    for name in curves_of(config):
+        curve = [epoch.get(name, np.nan) for epoch in run.metrics()]
+        result.arrays[name] = np.array([curve])
     if training.record:
         state: Any = run.load(torch.device("cpu"))
         result.arrays["mean_bias"] = torch.stack(state["recorder"]["biases"], 1).numpy()
@@ -122,7 +128,7 @@ def train_many(config: Mapping[str, Any], folder: Path, progress: Progress) -> R
         for number, method in enumerate(config["methods"])
     ]
     result = measure.measured(trained, images, config["measures"])
-    for name in CURVES:
+    for name in curves_of(config):
         result.arrays[name] = together.history(name).numpy()
     if "bias" in config["measures"]:
         found = [together.recorder(number) for number in range(len(trained))]

@@ -60,8 +60,10 @@ def in_processes(jobs: int) -> Place:
             told(run)
             return False
 
-        given = [(run, str(kept.path(run)), threads) for run in runs]
         check_importable(runs[0])
+        for run in runs:  # what a killed process has left
+            _error_file(kept.path(run)).unlink(missing_ok=True)
+        given = [(run, str(kept.path(run)), threads) for run in runs]
         run_side_by_side(
             _run_alone, given, jobs, preload=__name__, look=lambda _: None, ended=ended
         )

@@ -83,7 +83,7 @@ class Run:
             "logits": logits.double().numpy() if logits.dtype == torch.float64 else _single(logits),
             "target": target.numpy(),
             "reports": np.array(report.seen, dtype=np.float64).reshape(-1, len(SCORES)),
-            "stopped": np.array(stopped),
+            "stopped": np.array(self.scoring if stopped else ""),
         }
 
     def failure(self, error: Exception) -> str:
@@ -174,13 +174,16 @@ class Kept:
         write_arrays(self.path(run), arrays)
 
     def read(self, run: Run) -> Ended | None:
-        """Return a run that has ended, None where it has not."""
+        """Return a run that has ended, None where it has not, or was given up by another score."""
         path = self.path(run)
         if not path.exists():
             return None
         found = read_arrays(path, REMEDY)
         logits, target = (torch.from_numpy(found[name]) for name in ("logits", "target"))
-        return Ended(logits, target, found["reports"], bool(found["stopped"]))
+        stopped = str(found["stopped"])
+        if stopped not in ("", run.scoring):
+            return None
+        return Ended(logits, target, found["reports"], bool(stopped))
 
 
 def attempt(run: Run, threads: int | None = None) -> dict[str, Any] | tuple[str, bool]:

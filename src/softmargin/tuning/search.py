@@ -87,8 +87,10 @@ def tune(
         ...         optimizer.step()
         ...     return model(x[200:]), y[200:]
         >>> found = tune(train, [0.1, 1.0, 10.0])
-        >>> found.best_beta
-        0.1
+        >>> [each.name for each in found.candidates]
+        ['β = 1', 'β = 0.1', 'β = 10', 'β = 1, temperature']
+        >>> found.best_beta, found.best_temperature is None
+        (1.0, False)
     """
     values, numbers, keywords = check_betas(betas), check_seeds(seeds), declared(train)
     check_choice("scoring", scoring, SCORES)
@@ -140,7 +142,7 @@ class _Plan:
             wave = waiting[:width] if self.stops else waiting
             curves, safe = self.curves()
             wave = [run if run.beta in safe else replace(run, earlier=curves) for run in wave]
-            missing = [run for run in wave if not self.kept.path(run).exists()]
+            missing = [run for run in wave if self.kept.read(run) is None]
             for run in wave:
                 if run not in missing:
                     self.end(run)

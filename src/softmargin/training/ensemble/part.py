@@ -270,7 +270,10 @@ class Part:
         return torch.cat(found, 1), self.y.gather(1, chosen).repeat(self.m, 1)
 
     def evaluate(self) -> Tensors:
-        """Return accuracy, NLL in nats and ECE (10 right-closed bins) of every model."""
+        """Return accuracy, NLL in nats and ECE (10 right-closed bins) of every model.
+
+        Where rows are held out, their NLL is ``held_out_nll``.
+        """
         logits, y = self.test()
         models, size = y.shape
         right = (logits.argmax(-1) == y).double()
@@ -278,11 +281,16 @@ class Part:
         confidence = logits.softmax(-1).amax(-1).double()
         bins = torch.searchsorted(bin_edges(BINS)[1:-1], confidence, right=False)
         gaps = right.new_zeros(models, BINS).scatter_add_(1, bins, right - confidence)
-        return {
+        found = {
             "accuracy": right.sum(1) / size,
             "nll": losses.sum(1) / size,
             "ece": gaps.abs().sum(1) / size,
         }
+        if self.held.shape[1]:
+            logits, y = self.predictions(self.held)
+            held = softplus(log_odds_of(logits, y.unsqueeze(-1), 2)).double()
+            found["held_out_nll"] = held.mean(1)
+        return found
 
     # --- keeping
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -38,8 +39,11 @@ class EnsembleResult:
         return sorted(self._places)
 
     def history(self, name: str) -> Tensor:
-        """Return a score after every epoch, (K, epochs): train_loss, accuracy, nll or ece."""
-        by_part = {part: torch.stack(part.history[name], 1) for part in self._parts}
+        """Return a score after every epoch, (K, epochs): train_loss, accuracy, nll or ece.
+
+        ``held_out_nll`` is that of rows held out, NaN for models without any.
+        """
+        by_part = {part: _by_epoch(part, name) for part in self._parts}
         places = [self._places[number] for number in range(len(self))]
         return torch.stack([by_part[part][place] for part, place in places])
 
@@ -75,3 +79,10 @@ class EnsembleResult:
         head.moving.update(own)  # what a schedule moved is no surprise
         head.load_state_dict(own, strict=False)  # settings that do not move are there already
         return whole
+
+
+def _by_epoch(part: Part, name: str) -> Tensor:
+    """Return a score of the models of a part after every epoch."""
+    if name == "held_out_nll" and name not in part.history:
+        return torch.full_like(torch.stack(part.history["nll"], 1), math.nan)
+    return torch.stack(part.history[name], 1)
