@@ -12,6 +12,7 @@ import html
 import io
 import json
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def executed(path: Path, figures: Path, address: str) -> str:
             if kind == "markdown":
                 parts.append(text)
                 continue
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
+            with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of a program are not those of the build
                 exec(compile(text, str(path), "exec"), namespace)
             parts.append(f"```python\n{text.rstrip()}\n```")
             if printed.getvalue():
