@@ -54,7 +54,9 @@ def _mathml(display: str) -> Any:
     """Return a writer of formulas as MathML, which browsers draw without a script."""
 
     def visit(writer: Any, node: Any) -> None:
-        writer.body.append(latex2mathml.converter.convert(node.astext(), display=display))
+        tag = "div" if display == "block" else "span"
+        formula = latex2mathml.converter.convert(node.astext(), display=display)
+        writer.body.append(f'<{tag} class="formula">{formula}</{tag}>')
         raise nodes.SkipNode
 
     return visit

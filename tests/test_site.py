@@ -106,6 +106,18 @@ def chromium(tmp_path_factory):
 
 @pytest.mark.browser
 @needs_chromium
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_fit_and_their_pictures_are_there(site, chromium, width):
+    for page in ("index", "gallery/index", "gallery/compare", "margins", "verdicts", "api/heads"):
+        chromium.open(site / "docs" / f"{page}.html", width=width)
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), page
+        chromium.run("document.querySelectorAll('img').forEach((i) => { i.loading = 'eager'; })")
+        chromium.until("[...document.images].every((i) => i.complete && i.naturalWidth > 0)")
+        assert chromium.complaints() == []
+
+
+@pytest.mark.browser
+@needs_chromium
 def test_the_interactive_page_agrees_with_the_library(chromium):
     chromium.open(EXPLORE)
     p = np.linspace(0.001, 0.999, 37)
