@@ -13,10 +13,12 @@ struct Batch {
   alignas(64) double total[TILE]; // Σ e^((z - rival)/τ) over the others
   alignas(64) double parameter[TILE];
   alignas(64) double xi[TILE], log_total[TILE], loss[TILE], slope[TILE], odds[TILE];
+  double rival[TILE];                 // the largest of the other logits
   double weighted[TILE], level[TILE]; // Σ e d / total, and Σ d
   double scale[TILE], weight[TILE];
   int64_t place[TILE]; // the target, or the largest class
   bool counted[TILE];
+  bool good = true; // false if a row needs what only the other path does
 };
 
 inline Doubles log_one_plus(Doubles u) {
