@@ -57,17 +57,12 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits against class indices or class probabilities."""
-        settings = self.settings
-        own = {
-            name: self.current(name, number=True) if name in settings else getattr(self, name)
-            for name in self._own
-        }
-        function = type(self).function
         # arguments are named here: what looks for weights in the wrong place has nothing to do
+        function = type(self).function
         return getattr(function, "__wrapped__", function)(
             input,
             target,
-            **own,
+            **self.current_values(self._own),
             weight=self._buffers["weight"],
             ignore_index=self.ignore_index,
             reduction=self.reduction,

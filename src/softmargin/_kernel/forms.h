@@ -54,7 +54,7 @@ inline void focal(Doubles xi, double gamma, Doubles &loss, Doubles &slope) {
 }
 
 // ξ, loss and slope from what the rows have found
-inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows) {
+inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows, bool spread) {
   auto of = [](double *values, int64_t i) -> Doubles & {
     return *reinterpret_cast<Doubles *>(values + i);
   };
@@ -68,8 +68,8 @@ inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows) {
     of(batch.xi, i) = xi;
     of(batch.loss, i) = loss;
     of(batch.slope, i) = slope;
-    // κ = e^(-lead): only of use where the gap is that of the largest class, not above 0
-    of(batch.odds, i) = exponential<double>(of(batch.gap, i));
+    // κ = e^(-lead), where the gap is that of the largest class, not above 0
+    if (spread) of(batch.odds, i) = exponential<double>(of(batch.gap, i));
   }
 }
 

@@ -259,7 +259,7 @@ bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, c
   if (!prepare(plan, rows, smooth, batch, first, count, start, step)) return false;
   sums(rows, call, batch, count, smooth);
   if (!batch.good) return false;
-  evaluate(batch, call.form, call.parameter, count);
+  evaluate(batch, call.form, call.parameter, count, smooth);
   finish(rows, call, batch, count, smooth);
   if (!batch.good) return false;
   for (int64_t t = 0; t < count; t++) {
