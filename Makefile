@@ -42,7 +42,7 @@ docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . site
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/softmargin bench --out benchmarks/results
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo site

@@ -2,6 +2,7 @@
 
 from softmargin.commands import (
     apply,
+    bench,
     calibrate,
     compare,
     completion,
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Command] = {
     "data": data.COMMAND,
     "losses": losses.COMMAND,
     "info": info.COMMAND,
+    "bench": bench.COMMAND,
     "reproduce": reproduce.COMMAND,
     "completion": completion.COMMAND,
 }
