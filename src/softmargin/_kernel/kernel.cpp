@@ -8,7 +8,10 @@
 
 extern "C" {
 bool rows_baseline(const Plan &, int64_t, int64_t);
+void measure_baseline(const Measure &, int64_t, int64_t);
 #ifdef X86
+void measure_avx2(const Measure &, int64_t, int64_t);
+void measure_avx512(const Measure &, int64_t, int64_t);
 bool rows_avx2(const Plan &, int64_t, int64_t);
 bool rows_avx512(const Plan &, int64_t, int64_t);
 #endif
@@ -64,6 +67,15 @@ bool in_parallel(Work work, int64_t threads) {
 bool rows_of(const void *data, int64_t begin, int64_t end) {
   const Plan &plan = *static_cast<const Plan *>(data);
   return copy_for(plan.call->instructions)(plan, begin, end);
+}
+
+bool measure_of(const void *data, int64_t begin, int64_t end) {
+  const Measure &call = *static_cast<const Measure *>(data);
+#ifdef X86
+  if (call.instructions == 2) return measure_avx512(call, begin, end), true;
+  if (call.instructions == 1) return measure_avx2(call, begin, end), true;
+#endif
+  return measure_baseline(call, begin, end), true;
 }
 
 // Targets that name no class, and settings or probabilities that are not allowed, are for the
@@ -222,6 +234,11 @@ __attribute__((visibility("default"))) int32_t softmargin_scale(const Call *give
   if (call.reduction != NONE && factor == 1) return DONE;
   const Scaling scaling{&call, factor};
   in_parallel({scale_rows, &scaling, call.outer * call.inner, true}, call.threads);
+  return DONE;
+}
+
+__attribute__((visibility("default"))) int32_t softmargin_measure(const Measure *call) {
+  in_parallel({measure_of, call, call->rows, true}, call->threads);
   return DONE;
 }
 }

@@ -301,9 +301,19 @@ void finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t
   row.gradient[batch.place[t]] = Real(unit * (sum_a - pull));
 }
 
+#include "measure.h"
 #include "walk.h"
 
 } // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void MEASURE(const Measure &call, int64_t begin,
+                                                             int64_t end) {
+  for (int64_t r = begin; r < end; r++) {
+    if (call.logits_type == FLOAT64)
+      measure_row(call, static_cast<const double *>(call.logits) + r * call.stride, r);
+    else measure_row(call, static_cast<const float *>(call.logits) + r * call.stride, r);
+  }
+}
 
 extern "C" __attribute__((visibility("hidden"))) bool COPY(const Plan &plan, int64_t begin,
                                                           int64_t end) {
