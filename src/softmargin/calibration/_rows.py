@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmargin._kernel import library
 from softmargin.calibration._batch import (
     RANGE_TOLERANCE,
     Batch,
@@ -20,6 +21,8 @@ from softmargin.calibration._batch import (
     like_probabilities,
     sum_tolerance,
 )
+from softmargin.functional import _fused
+from softmargin.functional.margins import may_look
 
 BLOCK_ROWS = 1 << 16
 # With fewer classes, a chunk is transposed so that the values of one class are contiguous.
@@ -86,7 +89,8 @@ def measure(
     Raises:
         ValueError: if a value cannot be a logit or a probability, as declared.
     """
-    step = batch.rows_per_chunk()
+    fused = from_logits and threshold is None and _fits_kernel(batch)
+    step = BLOCK_ROWS if fused else batch.rows_per_chunk()
     for start in range(0, len(batch), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(batch))
         sums = batch.weight.new_zeros(batch.num_classes)
@@ -94,6 +98,9 @@ def measure(
         for first in range(start, stop, step):
             part = slice(first, min(first + step, stop))
             given, target = batch.chunk(part), batch.target[part]
+            if fused:
+                chunks.append(_measure_by_kernel(given, target))
+                continue
             values, chunk = _measure_chunk(given, target, from_logits, with_scores)
             chunks.append(chunk)
             if threshold is not None:
@@ -107,6 +114,32 @@ def measure(
         # before the values are used
         like = _check_values(batch, block, from_logits, start)
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
+
+
+def _fits_kernel(batch: Batch) -> bool:
+    """Whether the kernel can read the rows where they are."""
+    given = batch.predictions
+    if _fused.kernel is None or batch.rows is not None or not may_look():
+        return False
+    plain = type(given) in _fused.PLAIN and type(batch.target) is Tensor and given.is_cpu
+    if not plain or not batch.target.is_cpu or given.is_neg():
+        return False
+    return given.dtype in (torch.float32, torch.float64) and given.stride(1) == 1
+
+
+def _measure_by_kernel(given: Tensor, target: Tensor) -> _Chunk:
+    """Return the numbers of some rows in one pass, without a copy of their values."""
+    numbers = torch.empty(len(_Chunk._fields), len(given), dtype=torch.float64)
+    target = target.contiguous()
+    many = given.numel() >= _fused.WORTH_THREADS
+    packed = library.MEASURE.pack(
+        *(given.data_ptr(), target.data_ptr(), numbers.data_ptr()),
+        *(*given.shape, given.stride(0), _fused.TYPES[given.dtype]),
+        *(torch.get_num_threads() if many else 1, _fused.instructions, 0),
+    )
+    assert _fused.kernel is not None
+    _fused.kernel.measure(packed)
+    return _Chunk(*numbers)
 
 
 def _measure_chunk(
