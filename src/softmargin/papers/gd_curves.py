@@ -23,7 +23,6 @@ from softmargin.papers.gd_mnist import (
     FEW_SEEDS,
     LARGEST,
     OPEN,
-    REGIME_SEEDS,
     SEEDS,
     SMALLEST,
     mnist_deviations,
@@ -34,6 +33,7 @@ from softmargin.papers.grid import Task
 from softmargin.papers.methods import betas
 from softmargin.papers.outcome import Finding
 from softmargin.papers.regimes import FIRST, PAPERS, PARTS, regimes, short
+from softmargin.papers.regimes import SEEDS as REGIME_SEEDS
 from softmargin.papers.rows import Row
 from softmargin.papers.runs import ACCURACY_CURVE, Runs, Score, after_share
 from softmargin.papers.tables import EpochTable, ScoreTable

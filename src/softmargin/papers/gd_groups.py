@@ -13,7 +13,6 @@ from softmargin.papers.findings import Compare, Floats, Rule
 from softmargin.papers.gd_mnist import (
     AGAINST_ONE,
     FEW_SEEDS,
-    REGIME_SEEDS,
     SMALLEST,
     chart_name,
     regime_deviations,
@@ -30,6 +29,7 @@ from softmargin.papers.regimes import (
     of_nearest,
     regimes,
 )
+from softmargin.papers.regimes import SEEDS as REGIME_SEEDS
 from softmargin.papers.rows import Row
 from softmargin.papers.runs import Runs, Score
 from softmargin.papers.tables import MethodTable, ScoreTable

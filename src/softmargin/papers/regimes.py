@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,11 @@ def regime(
 
     Desk scale takes ten times the paper's rate, and about a tenth of its epochs.
     """
-    recipe = {**desk.MNIST_RECIPE, "widths": list(capacity.widths), "inputs": inputs}
+    recipe: dict[str, Any] = {
+        **desk.MNIST_RECIPE,
+        "widths": list(capacity.widths),
+        "inputs": inputs,
+    }
     most = None if at_paper_scale else capacity.most_seeds
     if not at_paper_scale:
         recipe |= {"lr": 0.01, "epochs": capacity.epochs}
