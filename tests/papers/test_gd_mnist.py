@@ -335,7 +335,7 @@ def test_table_1s_rule_confirms_the_papers_own_counts(turned):
     finished = []
     for cell in row.plan.cells(scope):
         of = [counts.get(f"β = {each}", rows[0]) for each in cell.config["variants"]]
-        seeds = zip(cell.config["seeds"], (-3.0, -1.0, 1.0, 3.0), strict=True)
+        seeds = zip(cell.config["seeds"], (-3.0, -1.0, 1.0, 3.0), strict=False)  # two in some
         found = {
             f"{each}, seed {seed}": [x + jitter for x in own]
             for seed, jitter in seeds
