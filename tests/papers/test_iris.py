@@ -17,7 +17,7 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import configured, cross_validate, train_angles
 from softmargin.papers.iris import Models, gaps, gradients
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.tabular import CHOSEN, SEVEN, SLOW, TUNED, Regime, training
+from softmargin.papers.tabular import CHOSEN, DEEP, SEVEN, TUNED, Regime, training
 from softmargin.papers.tabular import EXPERIMENTS as OF_TABLES
 from softmargin.training.ensemble import Fold, train_together
 
@@ -72,7 +72,7 @@ class TestDepths:
         cells = FIG2.cells(FIG2.scope("desk"))
         found = [cell.config["training"]["model_options"]["depth"] for cell in cells]
         assert found == [1, 2, 4, 6, 8, 10, 1, 4, 10]
-        assert [Regime.of(cell) for cell in cells] == [SLOW] * 6 + [TUNED] * 3
+        assert [Regime.of(cell) for cell in cells] == [DEEP] * 6 + [TUNED] * 3
         assert all(len(cell.config["methods"]) == 7 for cell in cells)
         assert [len(cell.config["runs"]) for cell in cells] == [10] * 6 + [3] * 3
         assert all(cell.config["folds"] == 10 for cell in cells)
@@ -133,9 +133,9 @@ class TestDepths:
     @pytest.mark.parametrize(
         ("soft", "judged"),
         [
-            ({SLOW: (0.9, 0.34), TUNED: (0.9, 0.9)}, SLOW),
-            ({SLOW: (0.9, 0.6), TUNED: (0.9, 0.35)}, TUNED),
-            ({SLOW: (0.9, 0.333), TUNED: (0.95, 0.331)}, TUNED),  # equal to a point: the better
+            ({DEEP: (0.9, 0.34), TUNED: (0.9, 0.9)}, DEEP),
+            ({DEEP: (0.9, 0.6), TUNED: (0.9, 0.35)}, TUNED),
+            ({DEEP: (0.9, 0.333), TUNED: (0.95, 0.331)}, TUNED),  # equal to a point: the better
         ],
     )
     def test_the_regime_follows_from_soft_alone(self, soft, judged):

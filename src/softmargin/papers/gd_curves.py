@@ -32,7 +32,7 @@ from softmargin.papers.gd_mnist import (
 from softmargin.papers.grid import Task
 from softmargin.papers.methods import betas
 from softmargin.papers.outcome import Finding
-from softmargin.papers.regimes import FIRST, PAPERS, PARTS, regimes, short
+from softmargin.papers.regimes import EARLIER, FIRST, PAPERS, PARTS, regimes, short
 from softmargin.papers.regimes import SEEDS as REGIME_SEEDS
 from softmargin.papers.rows import Row
 from softmargin.papers.runs import ACCURACY_CURVE, Runs, Score, after_share
@@ -232,6 +232,7 @@ FIGURE_5 = replace(
         f"At first is after {EARLY:.0%} of all steps, as in gd-fig4; of the test images, which are "
         "looked at after whole epochs, after the first epoch at least. A value of the training "
         f"images is the mean over a part of the steps, {PARTS} of which make the first tenth.",
+        EARLIER,
     ),
     remark=earlier_remark,
 )

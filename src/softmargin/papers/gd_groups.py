@@ -21,6 +21,8 @@ from softmargin.papers.grid import Method
 from softmargin.papers.methods import betas
 from softmargin.papers.regimes import (
     CAPACITIES,
+    CUT_SHORT,
+    EARLIER,
     METHODS,
     NEAREST,
     agreement,
@@ -110,7 +112,8 @@ def gap_remark(runs: Runs) -> str:
     if runs.scope.scale == "smoke":
         return ""
     return " ".join(
-        f"Grouped by {grouping}: {agreement(runs, WIDER[2 * place : 2 * place + 2])}"
+        f"Grouped by {grouping}, findings that agree by regime: "
+        f"{agreement(runs, WIDER[2 * place : 2 * place + 2])}."
         for place, grouping in enumerate(GROUPINGS)
     )
 
@@ -242,6 +245,8 @@ FIGURE_3 = Row(
         "because a small β is faster, and at the same epoch therefore nearer its end.",
         FEW_SEEDS,
         NEAREST,
+        EARLIER,
+        CUT_SHORT,
     ),
     remark=gap_remark,
 )
