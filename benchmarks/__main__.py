@@ -3,12 +3,14 @@
 from benchmarks import (
     calibration,
     diagnostics,
+    heads,
     imports,
     scaling,
     stacked,
     trainer,
 )
 
+heads.main()
 calibration.main()
 scaling.main()
 trainer.main()

@@ -56,10 +56,11 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
             return None, "the compiled library belongs to another version of the package"
         best = library.softmargin_instructions()
         threads = bool(library.softmargin_find_threads())
-        functions = [getattr(library, f"softmargin_{n}") for n in ("loss", "scale", "measure")]
+        loss, scale = library.softmargin_loss, library.softmargin_scale
+        measure = library.softmargin_measure
     except (OSError, AttributeError) as error:
         return None, f"the compiled library cannot be loaded: {error}"
-    for function in functions:
+    for function in (loss, scale, measure):
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    return Kernel(*functions, best, threads), "the compiled library was loaded"
+    return Kernel(loss, scale, measure, best, threads), "the compiled library was loaded"

@@ -2,8 +2,8 @@
 
 Taking turns spreads a noisy neighbour over all contenders; the best of many turns is the least
 disturbed one. Before every contender the first one has a turn, so that none finds what the one
-before it left in the caches. Only ratios between contenders of one run mean anything. Their spread is that of the
-ratios that parts of the run would have given alone.
+before it left in the caches. Only ratios between contenders of one run mean anything. Their spread
+is that of the ratios that parts of the run would have given alone.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
     work()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         work()
-    events = record.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events = record.profiler.kineto_results.events()
     changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
     total = lowest = peak = 0
     for _, change in sorted(changes, key=lambda event: event[0]):

@@ -24,7 +24,7 @@ def simulate(samples: int, classes: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(samples, classes, generator=generator)
     target = torch.empty(samples, dtype=torch.int64)
-    for part in torch.arange(samples).split(10_000):
+    for part in torch.split(torch.arange(samples), 10_000):
         chances = (0.7 * logits[part]).softmax(1)
         target[part] = torch.multinomial(chances, 1, generator=generator).squeeze(1)
     return logits, target
@@ -75,7 +75,7 @@ def of_metrics(quick: bool) -> Iterator[Case]:
         return
     for shape, faster in {(2_000, 10): 0.0}.items() if quick else FASTER.items():
         logits, target = simulate(*shape)
-        functions = {
+        functions: dict[str, Metrics] = {
             **mixes,
             "softmargin": ours,
             "softmargin, all metrics": partial(ours, classwise=True),

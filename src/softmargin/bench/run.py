@@ -96,45 +96,43 @@ def machine(threads: int) -> dict[str, Any]:
 
 def tables(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
     """Give titles and tables, headings first."""
-    rows = [["", "work", "contender", "time", "ratio", "spread", "bound"]]
-    for row in results["ratios"]:
-        spread = f"{row['low']:.2f}-{row['high']:.2f}"
-        bound, ratio = row["bound"], f"{row['ratio']:.3g}"
-        verdict = "" if bound is None else f"≤ {bound:.2g}" + (" *" * (row["ratio"] > bound))
-        cells = [row["group"], row["work"], row["name"], _time(row["seconds"]), ratio, spread]
-        rows.append([*cells, verdict])
-    if len(rows) > 1:
-        yield "Ratios to the first contender of each work (* above the bound)", rows
+    if found := results["ratios"]:
+        title = "Ratios to the first contender of each work (* above the bound)"
+        headings = ["", "work", "contender", "time", "ratio", "spread", "bound"]
+        yield title, [headings, *map(_of_ratio, found)]
     if found := results.get("growth"):
-        yield (
-            "Growth: time ∝ size^p",
-            [["axis", "contender", "sizes", "times", "p"]]
-            + [
-                [row["axis"], row["name"], ", ".join(map(str, row["sizes"]))]
-                + [", ".join(map(_time, row["seconds"])), f"{row['exponent']:.2f}"]
-                for row in found
-            ],
-        )
+        headings = ["axis", "contender", "sizes", "times", "p"]
+        yield "Growth: time ∝ size^p", [headings, *map(_of_growth, found)]
     if found := results.get("memory"):
-        yield (
-            "Peak memory of forward + backward",
-            [["work", "contender", "MB", "logits"]]
-            + [
-                [row["work"], row["name"], f"{row['bytes'] / 1e6:.1f}"]
-                + [f"{row['buffers']:.2f} ×" if "buffers" in row else ""]
-                for row in found
-            ],
-        )
+        headings = ["work", "contender", "MB", "logits"]
+        yield "Peak memory of forward + backward", [headings, *map(_of_memory, found)]
     if found := results.get("roofline"):
-        yield (
-            "Bytes moved beside a copy",
-            [["work", "contender", "GB/s", "of a copy"]]
-            + [
-                [row["work"], row["name"], f"{row['gigabytes_per_second']:.1f}"]
-                + [f"{100 * row['share']:.0f} %"]
-                for row in found
-            ],
-        )
+        headings = ["work", "contender", "GB/s", "of a copy"]
+        yield "Bytes moved beside a copy", [headings, *map(_of_roofline, found)]
+
+
+def _of_ratio(row: Results) -> list[str]:
+    bound = "" if row["bound"] is None else f"≤ {row['bound']:.2g}"
+    if bound and row["ratio"] > row["bound"]:
+        bound += " *"
+    spread = f"{row['low']:.2f}-{row['high']:.2f}"
+    names = [row["group"], row["work"], row["name"]]
+    return [*names, _time(row["seconds"]), f"{row['ratio']:.3g}", spread, bound]
+
+
+def _of_growth(row: Results) -> list[str]:
+    sizes, times = ", ".join(map(str, row["sizes"])), ", ".join(map(_time, row["seconds"]))
+    return [row["axis"], row["name"], sizes, times, f"{row['exponent']:.2f}"]
+
+
+def _of_memory(row: Results) -> list[str]:
+    buffers = f"{row['buffers']:.2f} ×" if "buffers" in row else ""
+    return [row["work"], row["name"], f"{row['bytes'] / 1e6:.1f}", buffers]
+
+
+def _of_roofline(row: Results) -> list[str]:
+    share = f"{100 * row['share']:.0f} %"
+    return [row["work"], row["name"], f"{row['gigabytes_per_second']:.1f}", share]
 
 
 def charts(results: Results) -> list[Chart]:

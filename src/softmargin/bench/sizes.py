@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import softmargin
 from softmargin.bench.losses import BETA, of_linear, one_hot_idiom, shifted_formula, step
-from softmargin.bench.measure import best_times, exponent, peak_bytes
+from softmargin.bench.measure import Contenders, best_times, exponent, peak_bytes
 from softmargin.bench.together import members, several
 
 ROWS = (64, 256, 1024, 4096)
@@ -82,7 +82,7 @@ def roofline(quick: bool, seconds: float) -> list[Row]:
     rows = []
     for shape in MOVED[: 1 if quick else None]:
         logits = torch.randn(shape)
-        contenders = {
+        contenders: Contenders = {
             "copy": logits.clone,
             "gradient decay": step(softmargin.GradientDecayLoss(BETA), shape),
             "cross-entropy": step(nn.CrossEntropyLoss(), shape),

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from softmargin import data, models
+from softmargin.bench.measure import Contenders
 from softmargin.bench.peers import Case, found
 from softmargin.data.sampling import stratified_folds
 from softmargin.training import Fold, TrainingConfig, train_together
@@ -63,7 +64,7 @@ def alone(config: TrainingConfig, fold: Fold) -> None:
     optimizer = torch.optim.Adam([*network.parameters(), *head.parameters()], lr=config.lr)
     for _ in range(EPOCHS):
         order = torch.randperm(len(x))
-        for chosen in order.split(BATCH):
+        for chosen in torch.split(order, BATCH):
             optimizer.zero_grad()
             features = network(x[chosen])
             loss = criterion(head(features, y[chosen]), y[chosen])
@@ -115,7 +116,7 @@ def of_together(quick: bool) -> Iterator[Case]:
     """Give networks trained together beside networks trained one after the other."""
     folds, few = (1, 2) if quick else (100, 21)
     many = members({"softmax": {}, "AdaCos": METHODS["AdaCos"]} if quick else METHODS, folds)
-    contenders = {
+    contenders: Contenders = {
         "one after the other": partial(one_by_one, *many, few),
         "together": several(*many),
     }

@@ -89,8 +89,8 @@ def measure(
     Raises:
         ValueError: if a value cannot be a logit or a probability, as declared.
     """
-    fused = from_logits and threshold is None and _fits_kernel(batch)
-    step = BLOCK_ROWS if fused else batch.rows_per_chunk()
+    fused = from_logits and _fits_kernel(batch)
+    step = BLOCK_ROWS if fused and threshold is None else batch.rows_per_chunk()
     for start in range(0, len(batch), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(batch))
         sums = batch.weight.new_zeros(batch.num_classes)
@@ -99,9 +99,11 @@ def measure(
             part = slice(first, min(first + step, stop))
             given, target = batch.chunk(part), batch.target[part]
             if fused:
-                chunks.append(_measure_by_kernel(given, target))
-                continue
-            values, chunk = _measure_chunk(given, target, from_logits, with_scores)
+                chunk = _measure_by_kernel(given, target)
+                if threshold is not None:
+                    values = _values(_in_order(given), chunk.highest, from_logits)
+            else:
+                values, chunk = _measure_chunk(given, target, from_logits, with_scores)
             chunks.append(chunk)
             if threshold is not None:
                 # a little below the threshold, so that rounding loses none
@@ -146,15 +148,10 @@ def _measure_chunk(
     given: Tensor, target: Tensor, from_logits: bool, with_scores: bool
 ) -> tuple[Tensor, _Chunk]:
     """Return the values of a few rows, and the numbers of each row."""
-    if given.dtype in (torch.float16, torch.bfloat16):
-        given = given.float()
-    by_row = given.shape[1] >= FEW_CLASSES
-    given = given.contiguous() if by_row else given.t().contiguous().t()
+    given = _in_order(given)
     own = given.gather(1, target.unsqueeze(1))
     highest = given.amax(1)
-    values = torch.empty_like(given, dtype=torch.float64).copy_(given)
-    if from_logits:
-        values.sub_(highest.double().unsqueeze(1)).exp_()
+    values = _values(given, highest, from_logits)
     above = from_own_on = squares = highest[:0]
     if with_scores:
         marks = torch.empty_like(given)  # comparing into floats and summing those is fast
@@ -170,6 +167,19 @@ def _measure_chunk(
         total=values.sum(1),
         squares=squares,
     )
+
+
+def _in_order(given: Tensor) -> Tensor:
+    """Return some rows in at least float32, with what is added up next to each other."""
+    if given.dtype in (torch.float16, torch.bfloat16):
+        given = given.float()
+    by_row = given.shape[1] >= FEW_CLASSES
+    return given.contiguous() if by_row else given.t().contiguous().t()
+
+
+def _values(given: Tensor, highest: Tensor, from_logits: bool) -> Tensor:
+    values = torch.empty_like(given, dtype=torch.float64).copy_(given)
+    return values.sub_(highest.double().unsqueeze(1)).exp_() if from_logits else values
 
 
 def _squares(values: Tensor) -> Tensor:
