@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin._kernel import library
+from softmargin.functional import _triton
 from softmargin.functional._checks import LARGE
 from softmargin.functional._criterion import result_dtype
 from softmargin.functional.divergences import SHARES
@@ -183,7 +184,8 @@ def loss(
         or torch._C._get_tracing_state() is not None  # torch.jit.trace
         or not _usual(input, target)
     ):
-        return again(input)
+        shared = tau, weight, ignore_index, reduction, label_smoothing, again
+        return _triton.loss(form, setting, input, target, *shared, pull=pull, compensate=compensate)
     parameter = _parameter(form, setting)
     temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
