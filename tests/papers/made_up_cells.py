@@ -380,7 +380,8 @@ def _table(config: Mapping[str, Any], own: np.random.Generator) -> Result:
         for values in (*folds.values(), pooled):
             if SAME_FOR_TWO_CLASSES in names:
                 values[names.index(SAME_FOR_TWO_CLASSES)] = values[names.index("Soft")]
-            values[names.index(NOT_FOR_TWO_CLASSES)] = np.nan
+            if NOT_FOR_TWO_CLASSES in names:
+                values[names.index(NOT_FOR_TWO_CLASSES)] = np.nan
     numbers = {"methods": names, "classes": classes, "rows": 40 * config["folds"]}
     return Result(numbers, {**folds, "pooled_ece": pooled})
 

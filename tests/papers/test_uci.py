@@ -27,10 +27,10 @@ from softmargin.papers.tabular import (
     EXPERIMENTS,
     METHODS,
     SEVEN,
-    SLOW,
     TUNED,
     UCI_TABLES,
     WITHOUT,
+    Regime,
     training,
 )
 from softmargin.training.ensemble import train_together
@@ -41,6 +41,7 @@ SMOKE = EXPERIMENT.scope("smoke")
 DESK = EXPERIMENT.scope("desk")
 NAMES = [method.name for method in METHODS]
 TRAINING = training(**CHOSEN)
+SLOW = Regime("sgd", 0.01, 20)
 CLASSES = {name: entry_of(data).num_classes for name, data in UCI_TABLES.items()}
 ROWS = {
     "PimaIndiansDiabetes": 392,
@@ -132,14 +133,12 @@ class TestPaper:
 class TestCells:
     def test_desk_is_the_papers_size(self):
         cells = EXPERIMENT.cells(DESK)
-        assert len(cells) == len({cell.key for cell in cells}) == 15 * 4
-        assert len({cell.label for cell in cells}) == len(cells)
-        for cell, data in zip(cells[:15], UCI_TABLES.values(), strict=True):
+        assert len(cells) == len({cell.key for cell in cells}) == 15
+        assert len({cell.label for cell in cells}) == 15
+        for cell, data in zip(cells, UCI_TABLES.values(), strict=True):
             assert cell.needs == (data,)
             assert cell.config["runs"] == list(range(10))
-            assert (cell.config["folds"], len(cell.config["methods"])) == (10, 7)
-        assert [len(cell.config["methods"]) for cell in cells[15::15]] == [3, 1, 1]
-        assert {len(cell.config["runs"]) for cell in cells[15:]} == {3}
+            assert (cell.config["folds"], len(cell.config["methods"])) == (10, 10)
         assert sum(cell.seconds for cell in cells) < 1200
 
     def test_smoke_needs_no_data(self, cell):
