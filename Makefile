@@ -57,7 +57,7 @@ release-check: release
 	cd build && check/bin/softmargin demo --seeds 1
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/softmargin bench --out benchmarks/results
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis softmargin-demo site build dist

@@ -90,7 +90,6 @@ def compare(
             "with": loop(step, recorder, steps, models),
         },
         seconds=seconds,
-        least=15,
     )
     return [best["without"] / steps, best["with"] / steps]
 

@@ -113,7 +113,6 @@ def main() -> None:
             "peer": lambda: lbfgs_vector(logits, target),
             "ours": lambda: VectorScaling().fit(logits, target),
         },
-        least=2,
     )
     row = (f"{ROWS} x {CLASSES}", best["peer"], best["ours"], None)
     report("VectorScaling.fit against LBFGS with strong Wolfe steps", [row])

@@ -1,30 +1,8 @@
-"""How every benchmark here measures: contenders take turns, and the best turn counts.
-
-Taking turns spreads a noisy neighbour over all contenders; the best of many turns is the least
-disturbed one. Only ratios between contenders of one run mean anything.
-"""
+"""How the benchmarks here print what ``softmargin.bench`` measures."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-
-
-def best_times(
-    contenders: Mapping[str, Callable[[], object]], seconds: float = 2.0, least: int = 5
-) -> dict[str, float]:
-    """Return the best time of each contender in seconds, from turns over about ``seconds``."""
-    for contender in contenders.values():
-        contender()
-    best = dict.fromkeys(contenders, float("inf"))
-    turns, start = 0, time.perf_counter()
-    while turns < least or time.perf_counter() - start < seconds:
-        for name, contender in contenders.items():
-            begin = time.perf_counter()
-            contender()
-            best[name] = min(best[name], time.perf_counter() - begin)
-        turns += 1
-    return best
+from softmargin.bench.measure import best_times as best_times
 
 
 def report(title: str, rows: list[tuple[str, float, float, float | None]]) -> None:

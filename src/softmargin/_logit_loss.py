@@ -63,13 +63,8 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
 
     def arguments(self) -> dict[str, Any]:
         """Return what the function takes beside input and target, as it is now."""
-        settings = self.settings
-        own = {
-            name: self.current(name, number=True) if name in settings else getattr(self, name)
-            for name in self._own
-        }
         return {
-            **own,
+            **self.current_values(self._own),
             "weight": self._buffers["weight"],
             "ignore_index": self.ignore_index,
             "reduction": self.reduction,

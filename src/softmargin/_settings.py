@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, cast, overload
 
@@ -171,9 +171,31 @@ class ModuleWithSettings(nn.Module):
         if known is not None and known[0] is value:
             unchanged = torch.compiler.is_compiling() or known[1] == value._version
             return known[2] if unchanged else value.clone()
-        if number and value.ndim == 0 and type(value) is Tensor and may_look(value):
+        if number and value.ndim == 0 and type(value) is Tensor and value.is_cpu and may_look():
             return value.item()
         return value.clone()
+
+    def current_values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return several settings and other attributes as numbers, where looking at them is free.
+
+        That is asked once for all of them: for a small batch, asking takes as long as the loss.
+        """
+        if not may_look():
+            return {n: self.current(n) if n in self.settings else getattr(self, n) for n in names}
+        buffers, neutral, values = self._buffers, self._neutral, {}
+        for name in names:
+            value = buffers.get(name)
+            if value is None:  # learned, or no setting
+                values[name] = getattr(self, name)
+                continue
+            known = neutral.get(name)
+            if known is not None and known[0] is value and known[1] == value._version:
+                values[name] = known[2]
+            elif type(value) is Tensor and value.ndim == 0 and value.is_cpu:
+                values[name] = value.item()
+            else:
+                values[name] = value.clone()
+        return values
 
     def learns(self, name: str) -> bool:
         """Whether a setting is learned, as it is or by its logarithm."""

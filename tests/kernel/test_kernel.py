@@ -7,6 +7,7 @@ threads, strides, copies for sets of instructions, a gradient that is computed e
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def counting(kernel, copy=None):
         calls.append(status)
         return status
 
-    counted = library.Kernel(loss, kernel.scale, kernel.instructions, kernel.threads)
+    counted = dataclasses.replace(kernel, loss=loss)
     with _fused.using(counted, kernel.instructions if copy is None else copy):
         yield calls
 

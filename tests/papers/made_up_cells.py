@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,31 @@ def _angle_counts(of: Sequence[str], epochs: int, own: np.random.Generator) -> F
 
 
 def _mnist(config: Mapping[str, Any], own: np.random.Generator) -> Result:
+    if "seeds" not in config:
+        return _of_one_seed(config, own)
+    results = [_of_one_seed({**config, "seed": seed}, own) for seed in config["seeds"]]
+    first = results[0]
+    numbers = {name: _joined([r.numbers[name] for r in results]) for name in first.numbers}
+    numbers["variants"] = [
+        f"{each}, seed {seed}" for seed in config["seeds"] for each in config["variants"]
+    ]
+    arrays = {
+        name: array
+        if name in ("traces", "traced")
+        else np.concatenate([r.arrays[name] for r in results])
+        for name, array in first.arrays.items()
+    }
+    return Result(numbers, arrays)
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """Return lists of several seeds as one, seed by seed; what all share as it is."""
+    if isinstance(values[0], dict):
+        return {name: _joined([each[name] for each in values]) for name in values[0]}
+    return [*chain(*values)] if isinstance(values[0], list) else values[0]
+
+
+def _of_one_seed(config: Mapping[str, Any], own: np.random.Generator) -> Result:
     variants, epochs, seed = config["variants"], int(config["epochs"]), config["seed"]
     samples, classes = (1437 if config["data"] == "digits" else 60_000), 10
     strength = [0.5 * math.log10(float(each.rpartition("→")[2])) for each in variants]
@@ -265,6 +291,9 @@ def _mnist(config: Mapping[str, Any], own: np.random.Generator) -> Result:
         "train_loss": arrays["nll"] * 0.5,
         "test_logits": np.stack([_logits(classes, seed, s, own) for s in strength]),
         "groups": np.stack([_groups(s, epochs, own) for s in strength]),
+        "intervals": np.stack([_groups(-s, epochs, own) for s in strength]),
+        "train_nll": arrays["nll"] * 0.7,
+        "first_nll": np.stack([_curve(2.3, 0.8, 24, own, pace=4.0 - s) for s in strength]),
         "mean_bias": np.stack([_curve(2.2, 1.0 + 0.1 * s, epochs, own) for s in strength]),
         "traces": np.stack([_traces(s, epochs, own) for s in strength]),
         "histograms": histograms.astype(np.int32),
@@ -351,7 +380,8 @@ def _table(config: Mapping[str, Any], own: np.random.Generator) -> Result:
         for values in (*folds.values(), pooled):
             if SAME_FOR_TWO_CLASSES in names:
                 values[names.index(SAME_FOR_TWO_CLASSES)] = values[names.index("Soft")]
-            values[names.index(NOT_FOR_TWO_CLASSES)] = np.nan
+            if NOT_FOR_TWO_CLASSES in names:
+                values[names.index(NOT_FOR_TWO_CLASSES)] = np.nan
     numbers = {"methods": names, "classes": classes, "rows": 40 * config["folds"]}
     return Result(numbers, {**folds, "pooled_ece": pooled})
 

@@ -1,9 +1,9 @@
 """Every experiment of a family at smoke scale, through the store that users' runs take."""
 
-from softmargin.papers import ag, beyond, gd, gd_curves, gd_mnist, lm
+from softmargin.papers import ag, beyond, gd, gd_curves, gd_groups, gd_mnist, lm
 from softmargin.papers.provenance import completed
 
-MNIST = tuple(row.experiment for row in (*gd_mnist.ROWS, *gd_curves.ROWS))
+MNIST = tuple(row.experiment for row in (*gd_mnist.ROWS, *gd_groups.ROWS, *gd_curves.ROWS))
 IMAGES = tuple(
     each
     for module in (gd, lm, ag, beyond)

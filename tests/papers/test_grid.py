@@ -5,9 +5,9 @@ import json
 import pytest
 from smoke_runs import IMAGES, MNIST
 
-from softmargin.papers import desk, recipes
+from softmargin.papers import desk, gd_mnist, recipes
 from softmargin.papers import methods as m
-from softmargin.papers.gd_curves import CURVES, GROUP_PANELS
+from softmargin.papers.gd_curves import CURVES
 from softmargin.papers.gd_mnist import IN_PRINT
 from softmargin.papers.grid import Plan
 from softmargin.papers.train import training_config
@@ -91,24 +91,41 @@ def test_the_experiments_of_confidence_share_their_cells_and_the_features_have_o
             name: [cell.key for cell in each.cells(each.scope(scale))]
             for name, each in MNIST_BY_ID.items()
         }
-        (shared,) = {tuple(keys[name]) for name in ("gd-fig3", "gd-fig4", "gd-fig5")}
-        assert tuple(keys["gd-tab1"][: len(shared)]) == shared  # the first epochs are its own
-        assert not set(keys["gd-fig1"]) & set(keys["gd-tab1"])
+        assert keys["gd-fig3"] == keys["gd-tab1"]
+        assert set(keys["gd-fig5"]) <= set(keys["gd-tab1"])  # the paper's own network
+        for name in ("gd-fig1", "gd-fig4"):
+            assert not set(keys[name]) & set(keys["gd-tab1"])
         assert len(set(keys["gd-tab1"])) == len(keys["gd-tab1"]) >= 2
 
 
-def test_desk_is_the_papers_full_size():
-    experiment = MNIST_BY_ID["gd-tab1"]
-    at_desk, paper = (experiment.cells(experiment.scope(scale)) for scale in ("desk", "paper"))
-    assert [cell.key for cell in at_desk] == [cell.key for cell in paper]
-    config = at_desk[0].config
-    assert [cell.config["epochs"] for cell in at_desk] == [100] * 8 + [desk.EARLY_EPOCHS] * 8
-    assert at_desk[0].needs == ("mnist",)
-    assert (config["epochs"], config["batch"], config["lr"]) == (100, 100, 1e-3)
-    assert (config["weight_decay"], config["momentum"], config["widths"]) == (1e-4, 0.9, [50, 20])
-    wanted = {each.short_name for each in (*IN_PRINT, *GROUP_PANELS, *CURVES)}
-    assert set(config["variants"]) >= wanted
-    assert json.loads(json.dumps(config)) == config
+def test_the_papers_network_on_mnist_has_the_papers_recipe_at_paper_scale():
+    for name, seeds in (("gd-tab1", 16), ("gd-fig4", 8)):
+        experiment = MNIST_BY_ID[name]
+        scope = experiment.scope("paper")
+        assert len(scope.seeds) == seeds
+        config = next(
+            cell.config for cell in experiment.cells(scope) if cell.config["widths"] == [50, 20]
+        )
+        assert (config["epochs"], config["batch"], config["lr"]) == (100, 100, 1e-3)
+        assert (config["weight_decay"], config["momentum"]) == (1e-4, 0.9)
+        assert json.loads(json.dumps(config)) == config
+        wanted = {each.short_name for each in (*IN_PRINT, *(CURVES if name == "gd-fig4" else ()))}
+        assert set(config["variants"]) >= wanted
+    shared, again = (
+        [cell.key for cell in MNIST_BY_ID["gd-fig4"].cells(MNIST_BY_ID["gd-fig4"].scope(scale))]
+        for scale in ("desk", "paper")
+    )
+    assert shared == again
+
+
+def test_a_cell_of_mnist_holds_several_seeds():
+    task = next(own for own, _ in gd_mnist.TABLE_1.plan.grid("desk"))
+    cells = task.cells([], range(8))
+    assert [cell.config["seeds"] for cell in cells] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    places = task.places(m.beta(0.1), range(6))
+    assert [variant for _, variant in places] == [f"0.1, seed {seed}" for seed in range(6)]
+    assert places[3][0].key == cells[0].key
+    assert places[4][0].config["seeds"] == [4, 5]
 
 
 def test_smoke_cells_need_bundled_data_only_and_say_that_they_are_short():

@@ -17,7 +17,7 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import configured, cross_validate, train_angles
 from softmargin.papers.iris import Models, gaps, gradients
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.tabular import CHOSEN, SEVEN, training
+from softmargin.papers.tabular import CHOSEN, DEEP, SEVEN, TUNED, Regime, training
 from softmargin.papers.tabular import EXPERIMENTS as OF_TABLES
 from softmargin.training.ensemble import Fold, train_together
 
@@ -68,21 +68,32 @@ class TestScales:
 
 
 class TestDepths:
-    def test_desk_is_the_papers_size(self):
+    def test_desk_has_two_regimes_and_paper_all_depths(self):
         cells = FIG2.cells(FIG2.scope("desk"))
         found = [cell.config["training"]["model_options"]["depth"] for cell in cells]
-        assert found == list(range(1, 11))
+        assert found == [1, 2, 4, 6, 8, 10, 1, 4, 10]
+        assert [Regime.of(cell) for cell in cells] == [DEEP] * 6 + [TUNED] * 3
         assert all(len(cell.config["methods"]) == 7 for cell in cells)
-        assert all((len(c.config["runs"]), c.config["folds"]) == (10, 10) for c in cells)
+        assert [len(cell.config["runs"]) for cell in cells] == [10] * 6 + [3] * 3
+        assert all(cell.config["folds"] == 10 for cell in cells)
+        paper = FIG2.cells(FIG2.scope("paper"))
+        found = [cell.config["training"]["model_options"]["depth"] for cell in paper]
+        assert found[:10] == [*range(1, 11)]
 
     def test_conclusion(self, depths):
         outcome = FIG2.conclude(FIG2.scope("smoke"), depths[::-1])  # in any order
         assert outcome.verdict.word == "path only"
-        for (_, result), row in zip(depths, ("1", "4"), strict=True):
+        deepest = {Regime.of(cell): 100 * result.arrays["accuracy"] for cell, result in depths}
+        judged = min(deepest, key=lambda each: round(abs(deepest[each][0].mean() - 33.0)))
+        of_judged = [(c, result) for c, result in depths if Regime.of(c) == judged]
+        for (_, result), row in zip(of_judged, ("1", "4"), strict=True):
             for m, name in enumerate(NAMES):
                 mean = 100 * result.arrays["accuracy"][m].mean()
                 assert entry(outcome.tables[0], row, name).mean == pytest.approx(mean, abs=1e-3)
-        (chart,) = outcome.charts
+        for regime, accuracy in deepest.items():
+            found = entry(outcome.tables[2], regime.name, "Soft")
+            assert found.mean == pytest.approx(accuracy[0].mean(), abs=1e-3)
+        chart, _ = outcome.charts
         assert [list(series.x) for series in chart.series] == [[1.0, 4.0]] * 8
         soft = chart.series[0]
         assert all(
@@ -119,6 +130,27 @@ class TestDepths:
         lost = entry(outcome.tables[1], "lost", "Soft").mean
         assert lost == pytest.approx(95 - 100 * at_end["Soft"], abs=0.5)
 
+    @pytest.mark.parametrize(
+        ("soft", "judged"),
+        [
+            ({DEEP: (0.9, 0.34), TUNED: (0.9, 0.9)}, DEEP),
+            ({DEEP: (0.9, 0.6), TUNED: (0.9, 0.35)}, TUNED),
+            ({DEEP: (0.9, 0.333), TUNED: (0.95, 0.331)}, TUNED),  # equal to a point: the better
+        ],
+    )
+    def test_the_regime_follows_from_soft_alone(self, soft, judged):
+        finished = []
+        for regime, ends in soft.items():
+            for depth, level in zip((1, 10), ends, strict=True):
+                accuracy = np.full((7, 3, 4), 0.333)
+                accuracy[0] = level + 0.001 * np.arange(12).reshape(3, 4)
+                shared = training(32, regime.lr, regime.epochs, depth, regime.optimizer)
+                config = {"training": shared, "runs": [0, 1, 2], "folds": 4}
+                result = Result({"methods": NAMES}, {"accuracy": accuracy})
+                finished.append((Cell("depths", config, str(depth)), result))
+        outcome = FIG2.conclude(FIG2.scope("desk"), finished)
+        assert f"This is {judged.name}, where Soft" in outcome.verdict.sentence
+
 
 class TestAngles:
     def test_are_those_of_features_and_weights(self, angles):
@@ -134,7 +166,7 @@ class TestAngles:
         with torch.no_grad():
             features = model.features(z)
         own = intra_class_angles(features, iris.whole.y, model.head.weight)
-        here = result.arrays["angles"][1, 1, 1]  # the second phase, s = 40, seed 1
+        here = result.arrays["angles"][1, -1, 1]  # the second phase, s = 40, seed 1
         np.testing.assert_allclose(here[rows, iris.whole.y], own, atol=1e-6)
 
     def test_phases_are_one_training(self, angles):
@@ -172,14 +204,19 @@ class TestAngles:
     def test_conclusion(self, angles):
         outcome = FIG1.conclude(FIG1.scope("smoke"), [angles])
         assert outcome.verdict.word == "path only"
-        gap, pull = outcome.tables
+        gap, product, pull = outcome.tables
         for row, theoretical, paper in (("s = 1", 83.8, 84.0), ("s = 40", 2.1, 2.0)):
             found = entry(gap, row, "theoretical")
             assert (round(found.mean, 1), found.paper) == (theoretical, paper)
         arrays = angles[1].arrays
         median = np.median(np.degrees(gaps(arrays["angles"][2, 0], arrays["y"])), 1)
         assert entry(gap, "s = 1", "end (epoch 4)").mean == pytest.approx(median.mean(), abs=1e-3)
-        assert len({chart.name for chart in outcome.charts}) == len(outcome.charts) == 8
+        for name in ("theoretical", "end (epoch 4)"):
+            single, times = (entry(table, "s = 5", name).mean for table in (gap, product))
+            assert times == pytest.approx(5 * single, abs=1e-3)
+        constant = [each.mean for each in product.entries if each.column == "theoretical"]
+        assert constant == pytest.approx([constant[0]] * 6)
+        assert len({chart.name for chart in outcome.charts}) == len(outcome.charts) == 9
         points = [sum(len(series.x) for series in chart.series) for chart in outcome.charts[:6]]
         assert points == [450] * 6
         assert all(0 <= v <= 100 for each in pull.entries for v in each.values)
@@ -203,6 +240,6 @@ class TestAngles:
         for i, degrees in enumerate(gap):
             others = np.arange(3) != y[:, None]
             made[:, i] += others * math.radians(degrees) + 1e-4 * rng.random((3, 4, len(y), 1))
-        config = dict(cell.config) | {"seeds": [0, 1, 2, 3]}
+        config = dict(cell.config) | {"seeds": [0, 1, 2, 3], "scales": [1.0, 40.0]}
         finished = [(Cell("angles", config, ""), Result({}, {"angles": made, "y": y}))]
         assert FIG1.conclude(FIG1.scope("desk"), finished).verdict.word == word

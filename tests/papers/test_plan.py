@@ -99,8 +99,9 @@ def test_plans_count_steps_as_training_takes_them() -> None:
         return planned(experiment.cells(experiment.scope(scale))[0])
 
     table = first("gd-tab1", "desk")
-    assert (table.models, table.steps) == (10, 100 * 600)
-    assert table.what.startswith("10 variants: fcnn widths 50-20 on mnist, 100 epochs")
+    assert (table.models, table.steps) == (6 * 4, 6 * 600)
+    told = "6 variants × 4 seeds: fcnn widths 8-6 on mnist, 6 epochs"
+    assert table.what.startswith(told)
     assert first("gd-tab1", "smoke").steps == 8 * 17  # 1617 digits in batches of 100
     folds = first("ag-tab1", "smoke")  # 100 of 150 rows in batches of 32
     assert (folds.models, folds.steps) == (10 * 2 * 3, 5 * 4)

@@ -71,8 +71,8 @@ def test_results_as_written_pass_with_their_cells(out: Path) -> None:
     assert [each.problems for each in found.values()] == [[]] * 4
     assert list(found) == [*IDS, "README.md"]
     cells = {name: found[name].cells for name in IDS}
-    assert cells == {"ag-tab1": 1, "gd-fig2": 1, "gd-tab1": 2}
-    assert found["gd-tab1"].scores == 2 * 5 * len(SCORES)  # seeds, variants
+    assert cells == {"ag-tab1": 2, "gd-fig2": 1, "gd-tab1": 2}
+    assert found["gd-tab1"].scores == 2 * 2 * 7 * len(SCORES)  # regimes, seeds, variants
 
 
 def test_results_as_written_pass_in_a_clone_without_cells(clone: Path) -> None:
@@ -83,7 +83,7 @@ def test_results_as_written_pass_in_a_clone_without_cells(clone: Path) -> None:
 @pytest.mark.slow
 def test_a_fresh_clone_concludes_everything_again(fresh_clone: Path) -> None:
     assert problems(fresh_clone) == []
-    assert [each.cells for each in verify(fresh_clone)] == [1, 1, 2, 0]
+    assert [each.cells for each in verify(fresh_clone)] == [2, 1, 2, 0]
     assert [each.scores for each in verify(fresh_clone)] == [0, 0, 0, 0]
 
 

@@ -60,7 +60,12 @@ def build(target: Path = LIBRARY, extra: tuple[str, ...] = ()) -> str | None:
         jobs = [("kernel.cpp", "kernel", flags)]
         for name, (width, more) in COPIES.items():
             if x86 or name == "baseline":
-                own = [f"-DWIDTH={width}", f"-DCOPY=rows_{name}", *more]
+                own = [
+                    f"-DWIDTH={width}",
+                    f"-DCOPY=rows_{name}",
+                    f"-DMEASURE=measure_{name}",
+                    *more,
+                ]
                 jobs.append(("rows.cpp", name, [*flags, *own]))
         objects = []
         for source, name, options in jobs:

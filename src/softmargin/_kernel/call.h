@@ -31,6 +31,17 @@ struct Call {
   int32_t instructions; // which of the compiled copies
 };
 
+// What the metrics need of the rows of logits (rows, classes), MEASURE in library.py: lowest,
+// highest, own logit, how many are above it, how many are at least it, Σ e^(z - highest) and the
+// sum of their squares, one row of `numbers` each.
+struct Measure {
+  const void *logits;
+  const int64_t *target; // classes, which are in range
+  double *numbers;
+  int64_t rows, classes, stride;
+  int32_t logits_type, threads, instructions, unused;
+};
+
 // What is found before the rows are: the same for all of them.
 struct Plan {
   const Call *call;

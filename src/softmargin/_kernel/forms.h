@@ -13,10 +13,12 @@ struct Batch {
   alignas(64) double total[TILE]; // Σ e^((z - rival)/τ) over the others
   alignas(64) double parameter[TILE];
   alignas(64) double xi[TILE], log_total[TILE], loss[TILE], slope[TILE], odds[TILE];
+  double rival[TILE];                 // the largest of the other logits
   double weighted[TILE], level[TILE]; // Σ e d / total, and Σ d
   double scale[TILE], weight[TILE];
   int64_t place[TILE]; // the target, or the largest class
   bool counted[TILE];
+  bool good = true; // false if a row needs what only the other path does
 };
 
 inline Doubles log_one_plus(Doubles u) {
@@ -52,7 +54,7 @@ inline void focal(Doubles xi, double gamma, Doubles &loss, Doubles &slope) {
 }
 
 // ξ, loss and slope from what the rows have found
-inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows) {
+inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows, bool spread) {
   auto of = [](double *values, int64_t i) -> Doubles & {
     return *reinterpret_cast<Doubles *>(values + i);
   };
@@ -66,8 +68,8 @@ inline void evaluate(Batch &batch, int32_t form, double gamma, int64_t rows) {
     of(batch.xi, i) = xi;
     of(batch.loss, i) = loss;
     of(batch.slope, i) = slope;
-    // κ = e^(-lead): only of use where the gap is that of the largest class, not above 0
-    of(batch.odds, i) = exponential<double>(of(batch.gap, i));
+    // κ = e^(-lead), where the gap is that of the largest class, not above 0
+    if (spread) of(batch.odds, i) = exponential<double>(of(batch.gap, i));
   }
 }
 

@@ -22,6 +22,9 @@ ELSEWHERE = "SOFTMARGIN_KERNEL_FOLDER"
 LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
 """One call, as ``struct Call`` in ``call.h`` has it."""
 
+MEASURE = struct.Struct("3P3q4i")
+"""One call for the metrics, as ``struct Measure`` in ``call.h`` has it."""
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 INSTRUCTIONS = ("baseline", "AVX2", "AVX-512")
 
@@ -32,6 +35,7 @@ class Kernel:
 
     loss: Callable[[bytes], int]
     scale: Callable[[bytes], int]
+    measure: Callable[[bytes], int]
     instructions: int
     threads: bool
     """Whether PyTorch's threads were found."""
@@ -53,9 +57,10 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
         best = library.softmargin_instructions()
         threads = bool(library.softmargin_find_threads())
         loss, scale = library.softmargin_loss, library.softmargin_scale
+        measure = library.softmargin_measure
     except (OSError, AttributeError) as error:
         return None, f"the compiled library cannot be loaded: {error}"
-    for function in (loss, scale):
+    for function in (loss, scale, measure):
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    return Kernel(loss, scale, best, threads), "the compiled library was loaded"
+    return Kernel(loss, scale, measure, best, threads), "the compiled library was loaded"

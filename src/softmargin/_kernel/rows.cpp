@@ -43,43 +43,39 @@ template <class Real> inline void pad(Real *values, const Row<Real> &row, Real v
 }
 
 // The logits as vectors, with others in the place of the target and after the last class: the
-// function is given the place of each vector and the vector. With `prefetch`, memory is asked for
-// what comes next meanwhile: the logits of the next row, and the place of this row's gradient.
-template <bool prefetch, class Real, class Function>
-inline void other_logits(const Row<Real> &row, int64_t begin, int64_t end, int64_t target,
-                         Real instead, Function function) {
+// function is given the place of each vector and the vector. Which vector has the target is not
+// asked: the processor could not guess it. With `prefetch`, memory is asked for what comes next
+// meanwhile: the logits of the next row, and the place of this row's gradient.
+template <bool masked, bool prefetch, class Real, class Function>
+inline void each_logit(const Row<Real> &row, int64_t begin, int64_t end, int64_t target,
+                       Real instead, Function function) {
   constexpr int64_t N = Lanes<Real>::count;
-  const int64_t whole = row.classes / N * N, special = target / N * N;
-  const int64_t stop = end < whole ? end : whole;
-  auto plain = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; i += N) {
-      if (prefetch) {
-        __builtin_prefetch(row.logits + i + row.step, 0, 3);
-        __builtin_prefetch(row.gradient + i, 1, 2);
-      }
-      function(i, read(row.logits, i));
-    }
+  const int64_t whole = row.classes / N * N;
+  using Lane = decltype(lanes<Real>()[0] + 0);
+  Signed<Real> lane = lanes<Real>() + Lane(begin - target);
+  auto without_target = [&](Vector<Real> v) {
+    if (!masked) return v;
+    v = lane == 0 ? all<Real>(instead) : v;
+    lane += Lane(N);
+    return v;
   };
-  auto changed = [&](int64_t place) {
-    Vector<Real> v = all<Real>(instead);
-    if (place < whole || row.read_on) {
-      v = read(row.logits, place);
+  const Real *logits = row.logits, *gradient = row.gradient;
+  Vector<Real> last = all<Real>(instead);
+  if (end > whole) {
+    if (row.read_on) {
+      last = read(logits, whole);
     } else {
-      for (int64_t i = place; i < row.classes; i++) v[i - place] = row.logits[i];
+      for (int64_t i = whole; i < row.classes; i++) last[i - whole] = logits[i];
     }
-    const auto lane = lanes<Real>();
-    using Lane = decltype(lane[0] + 0);
-    v = lane == Lane(target - place) ? all<Real>(instead) : v;
-    function(place, lane >= Lane(row.classes - place) ? all<Real>(instead) : v);
-  };
-  if (special < begin || special >= stop) {
-    plain(begin, stop);
-  } else {
-    plain(begin, special);
-    changed(special);
-    plain(special + N, stop);
+    last = lanes<Real>() >= Lane(row.classes - whole) ? all<Real>(instead) : last;
   }
-  if (end > whole) changed(whole);
+  for (int64_t i = begin; i < end; i += N) {
+    if (prefetch) {
+      __builtin_prefetch(logits + i + row.step, 0, 3);
+      __builtin_prefetch(gradient + i, 1, 2);
+    }
+    function(i, without_target(i < whole ? read(logits, i) : last));
+  }
 }
 
 // The gradient as vectors: the function returns the one of a place.
@@ -101,55 +97,61 @@ template <class Real> inline int64_t end_of_block(const Row<Real> &row, int64_t 
   return start + BLOCK < row.padded ? start + BLOCK : row.padded;
 }
 
-// A loss of one target class: with q the softmax over the others, the derivative is slope·q_i for
-// the others and -slope for the target.
-template <class Real> Real rival_of(const Row<Real> &row, int64_t target) {
-  Vector<Real> best = all<Real>(Lanes<Real>::lowest);
-  other_logits<false>(row, 0, row.padded, target, Real(-INFINITY),
-               [&](int64_t, Vector<Real> z) { best = larger(z, best); });
-  return maximum<Real>(best);
+// A division takes as long as all else that a row has one of.
+inline double over_tau(double value, const Call &call) {
+  return call.tau == 1 ? value : value / call.tau;
 }
 
-template <class Real> void sums_of_target(const Row<Real> &row, const Call &call, Batch &batch, int t) {
-  const int64_t target = batch.place[t];
-  const Real rival = rival_of(row, target), divisor = Real(call.tau);
-  batch.gap[t] = (rival - double(row.logits[target])) / call.tau;
+// A loss of one target class: with q the softmax over the others, the derivative is slope·q_i for
+// the others and -slope for the target.
+template <class Real>
+void rival_of_target(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
+  Vector<Real> best = all<Real>(Lanes<Real>::lowest);
+  each_logit<true, false>(row, 0, row.padded, batch.place[t], Real(-INFINITY),
+                          [&](int64_t, Vector<Real> z) { best = larger(z, best); });
+  batch.rival[t] = maximum<Real>(best);
+  batch.gap[t] = over_tau(batch.rival[t] - row.logits[batch.place[t]], call);
+}
+
+// Exponentials of all logits in z, e^0 at most, and their sum. Those of the others are not above
+// 0 and one of them is 0: what is added for the target can be taken off again without loss.
+template <bool divided, class Real>
+void sums_of_target(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
+  const Real rival = Real(batch.rival[t]), divisor = Real(call.tau);
   double total = 0;
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
-    Vector<Real> part{};
-    auto add = [&](int64_t i, Vector<Real> d) { part += at(row.z, i) = exponential<Real>(d); };
-    const int64_t end = end_of_block(row, start);
-    if (call.tau == 1)
-      other_logits<true>(row, start, end, target, Real(-INFINITY),
-                   [&](int64_t i, Vector<Real> z) { add(i, z - rival); });
-    else
-      other_logits<true>(row, start, end, target, Real(-INFINITY),
-                   [&](int64_t i, Vector<Real> z) { add(i, (z - rival) / divisor); });
+    Vector<Real> part{}, zero{};
+    each_logit<false, true>(row, start, end_of_block(row, start), 0, Real(-INFINITY),
+                            [&](int64_t i, Vector<Real> z) {
+                              Vector<Real> d = smaller(zero, z - rival); // NaN stays
+                              if (divided) d /= divisor;
+                              part += at(row.z, i) = exponential<Real>(d);
+                            });
     total += sum<Real>(part);
   }
+  total -= row.z[batch.place[t]];
   batch.total[t] = total < Lanes<Real>::tiny ? Lanes<Real>::tiny : total; // NaN stays
 }
 
 template <class Real>
-void gradient_of_target(const Row<Real> &row, const Call &call, const Batch &batch, int t) {
-  const double pull = batch.scale[t] * batch.slope[t] / call.tau;
+void gradient_of_target(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
+  const double pull = over_tau(batch.scale[t] * batch.slope[t], call);
   const Real factor = Real(pull / batch.total[t]);
   fill_gradient(row, [&](int64_t i) { return at(row.z, i) * factor; });
   row.gradient[batch.place[t]] = Real(-pull);
 }
 
 // The same with λ·D, how far the others are from level. With d_i = z_i - rival, the derivatives
-// are q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for D(u‖q). False with masked classes.
+// are q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for D(u‖q) : not with masked classes.
 template <class Real>
-bool sums_of_divergence(const Row<Real> &row, const Call &call, Batch &batch, int t) {
+void sums_of_divergence(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
   const int64_t target = batch.place[t];
-  const Real rival = rival_of(row, target), divisor = Real(call.tau);
-  batch.gap[t] = (rival - double(row.logits[target])) / call.tau;
+  const Real rival = Real(batch.rival[t]), divisor = Real(call.tau);
   double total = 0, weighted = 0, level = 0;
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
     Vector<Real> sum_e{}, sum_ed{}, sum_d{};
     // with the rival in the place of the target, e^0 and 0 are added to the sums
-    other_logits<true>(row, start, end_of_block(row, start), target, rival,
+    each_logit<true, true>(row, start, end_of_block(row, start), target, rival,
                  [&](int64_t i, Vector<Real> z) {
                    Vector<Real> d = z - rival;
                    if (call.tau != 1) d /= divisor;
@@ -167,16 +169,16 @@ bool sums_of_divergence(const Row<Real> &row, const Call &call, Batch &batch, in
   batch.total[t] = total - double(row.padded - row.classes + 1);
   batch.weighted[t] = weighted / batch.total[t];
   batch.level[t] = level;
-  return fabs(level) < 1e30;
+  batch.good &= fabs(level) < 1e30;
 }
 
 template <class Real>
-void finish_divergence(const Row<Real> &row, const Call &call, Batch &batch, int t) {
+void finish_divergence(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
   const double others = double(row.classes - 1), mass = batch.log_total[t] - log(others);
   batch.loss[t] += call.to_uniform * (batch.weighted[t] - mass);
   batch.loss[t] += call.from_uniform * (mass - batch.level[t] / others);
   if (!call.gradient) return;
-  const double unit = batch.scale[t] / call.tau, each = unit / batch.total[t];
+  const double unit = over_tau(batch.scale[t], call), each = unit / batch.total[t];
   const double pull = batch.slope[t] + call.from_uniform - call.to_uniform * batch.weighted[t];
   const Real constant = Real(each * pull), linear = Real(each * call.to_uniform);
   const Real less = Real(unit * call.from_uniform / others);
@@ -191,10 +193,10 @@ void finish_divergence(const Row<Real> &row, const Call &call, Batch &batch, int
 // with a_c = y_c·slope_c/S_c the gradient is e_i Σ a - T a_i. For the largest class S_c is summed
 // without it, since T - e_c would cancel; everything about that class is in the batch.
 template <class Real>
-void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int t) {
+void rival_of_best(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
   constexpr int N = Lanes<Real>::count;
   Vector<Real> best = all<Real>(-INFINITY), next = best;
-  other_logits<false>(row, 0, row.padded, row.padded, Real(-INFINITY), [&](int64_t, Vector<Real> z) {
+  each_logit<false, false>(row, 0, row.padded, 0, Real(-INFINITY), [&](int64_t, Vector<Real> z) {
     next = larger(smaller(z, best), next);
     best = larger(z, best);
   });
@@ -203,11 +205,20 @@ void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int t)
   while (place < row.classes - 1 && row.logits[place] != first) place++;
   // in its lane the second largest is the runner-up, in the others the best one
   best[place % N] = next[place % N];
-  const Real second = maximum<Real>(best), divisor = Real(call.tau);
+  batch.rival[t] = maximum<Real>(best);
+  batch.gap[t] = over_tau(batch.rival[t] - first, call);
+  batch.place[t] = place;
+  if (call.log_betas) batch.parameter[t] = call.log_betas[place];
+}
+
+template <class Real>
+void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
+  const int64_t place = batch.place[t];
+  const Real second = Real(batch.rival[t]), divisor = Real(call.tau);
   double total = 0;
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
     Vector<Real> part{};
-    other_logits<true>(row, start, end_of_block(row, start), place, Real(-INFINITY),
+    each_logit<true, true>(row, start, end_of_block(row, start), place, Real(-INFINITY),
                  [&](int64_t i, Vector<Real> z) {
                    Vector<Real> d = z - second;
                    if (call.tau != 1) d /= divisor;
@@ -217,9 +228,6 @@ void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int t)
     total += sum<Real>(part);
   }
   batch.total[t] = total;
-  batch.gap[t] = (double(second) - first) / call.tau;
-  batch.place[t] = place;
-  if (call.log_betas) batch.parameter[t] = call.log_betas[place];
   row.d[place] = 0;
   pad(row.d, row, Real(0));
   pad(row.shares, row, Real(0));
@@ -257,7 +265,7 @@ inline Vector<Real> by_class(const Spread<Real> &of, Vector<Real> e, Vector<Real
 }
 
 template <class Real, int form>
-bool finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int t) {
+void finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
   constexpr int N = Lanes<Real>::count;
   const double kappa = batch.odds[t], others = batch.total[t], total = 1 + kappa * others;
   const double share = row.shares[batch.place[t]];
@@ -283,20 +291,29 @@ bool finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int t) 
     sum_a += sum<Real>(sums);
   }
   batch.loss[t] = loss;
-  if (!(fabs(loss) < 1e30)) return false; // masked classes, infinities, NaN
-  if (!call.gradient) return true;
-  const double unit = batch.scale[t] / call.tau, pull = share * batch.slope[t];
+  batch.good &= fabs(loss) < 1e30; // not with masked classes, infinities, NaN
+  if (!call.gradient) return;
+  const double unit = over_tau(batch.scale[t], call), pull = share * batch.slope[t];
   const Real common = Real(unit * (pull / others + kappa * sum_a)), back = Real(-unit * total);
   fill_gradient(row, [&](int64_t i) {
     return at(row.z, i) * common + at(row.shares, i) * back;
   });
   row.gradient[batch.place[t]] = Real(unit * (sum_a - pull));
-  return true;
 }
 
+#include "measure.h"
 #include "walk.h"
 
 } // namespace
+
+extern "C" __attribute__((visibility("hidden"))) void MEASURE(const Measure &call, int64_t begin,
+                                                             int64_t end) {
+  for (int64_t r = begin; r < end; r++) {
+    if (call.logits_type == FLOAT64)
+      measure_row(call, static_cast<const double *>(call.logits) + r * call.stride, r);
+    else measure_row(call, static_cast<const float *>(call.logits) + r * call.stride, r);
+  }
+}
 
 extern "C" __attribute__((visibility("hidden"))) bool COPY(const Plan &plan, int64_t begin,
                                                           int64_t end) {

@@ -62,60 +62,75 @@ void class_shares(const Call &call, int64_t target, const Real *smooth, Real *sh
   shares[target] += Real(call.weight ? share * call.weight[target] : share);
 }
 
-// Where a sample's target is, what its loss and gradient are multiplied by; false if it is not one.
+// Where the targets are, what losses and gradients are multiplied by; false if one is not allowed.
+// `first` and `step` are the place of the first target and the way to the next.
 template <class Real>
-bool prepare(const Plan &plan, const Row<Real> &row, const Real *smooth, Batch &batch, int t,
-             int64_t outer, int64_t inner) {
+bool prepare(const Plan &plan, const Row<Real> *rows, const Real *smooth, Batch &batch,
+             int64_t number, int64_t count, int64_t first, int64_t step) {
   const Call &call = *plan.call;
-  const int64_t place = outer * call.of_target.outer + inner * call.of_target.inner;
-  batch.weight[t] = 1;
-  batch.scale[t] = plan.scale;
-  batch.parameter[t] = call.parameter;
-  batch.counted[t] = true;
-  batch.gap[t] = 0;
-  batch.total[t] = 1;
-  if (call.upstream) {
-    const int64_t which = call.reduction == NONE ? outer * call.inner + inner : 0;
-    batch.scale[t] *= element(call.upstream, call.loss_type, which);
+  for (int64_t t = 0; t < TILE; t++) {
+    batch.weight[t] = 1;
+    batch.scale[t] = plan.scale;
+    batch.parameter[t] = call.parameter;
+    batch.counted[t] = true;
+    batch.gap[t] = 0;
+    batch.total[t] = 1;
   }
-  if (call.target_type < INT64) return load_shares(call, place, row.shares);
-  const int64_t target = class_at(call.target, call.target_type, place);
-  batch.place[t] = target;
-  if (target == call.ignore_index) {
-    batch.counted[t] = false;
-    return true;
-  }
-  if (call.log_betas) batch.parameter[t] = call.log_betas[target];
-  if (smooth) {
-    class_shares(call, target, smooth, row.shares);
-  } else if (call.weight) {
-    batch.weight[t] = call.weight[target];
-    batch.scale[t] *= batch.weight[t];
+  for (int64_t t = 0; call.upstream && t < count; t++)
+    batch.scale[t] *= element(call.upstream, call.loss_type, call.reduction == NONE ? number + t : 0);
+  for (int64_t t = 0; t < count; t++) {
+    const int64_t place = first + t * step;
+    if (call.target_type < INT64) {
+      if (!load_shares(call, place, rows[t].shares)) return false;
+      continue;
+    }
+    const int64_t target = class_at(call.target, call.target_type, place);
+    batch.place[t] = target;
+    batch.counted[t] = target != call.ignore_index;
+    if (!batch.counted[t]) continue;
+    if (call.log_betas) batch.parameter[t] = call.log_betas[target];
+    if (smooth) {
+      class_shares(call, target, smooth, rows[t].shares);
+    } else if (call.weight) {
+      batch.weight[t] = call.weight[target];
+      batch.scale[t] *= batch.weight[t];
+    }
   }
   return true;
 }
 
-// The three steps of each kind of loss: sums of every row, what follows from them for all rows of
-// the batch at once, gradients of every row.
-template <class Real>
-bool sums(const Row<Real> &row, const Call &call, Batch &batch, int t, const void *soft) {
-  if (soft) sums_of_spread(row, call, batch, t);
-  else if (call.to_uniform != 0 || call.from_uniform != 0)
-    return sums_of_divergence(row, call, batch, t);
-  else sums_of_target(row, call, batch, t);
-  return true;
+// The steps of each kind of loss: the largest logit besides the target's, sums with it, what follows
+// from them for all rows of the batch at once, gradients. Every step is taken by all rows before the
+// next one is, so that no row waits for its own number.
+template <auto step, class Real>
+inline void each_row(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count) {
+  for (int64_t t = 0; t < count; t++)
+    if (batch.counted[t]) step(rows[t], call, batch, t);
 }
 
 template <class Real>
-bool finish(const Row<Real> &row, const Call &call, Batch &batch, int t, const void *soft) {
+void sums(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count, bool soft) {
   if (soft) {
-    if (call.form == FOCAL) return finish_spread<Real, FOCAL>(row, call, batch, t);
-    if (call.form == SOFTPLUS) return finish_spread<Real, SOFTPLUS>(row, call, batch, t);
-    return finish_spread<Real, DECAY>(row, call, batch, t);
+    each_row<rival_of_best<Real>>(rows, call, batch, count);
+    each_row<sums_of_spread<Real>>(rows, call, batch, count);
+    return;
   }
-  if (call.to_uniform != 0 || call.from_uniform != 0) finish_divergence(row, call, batch, t);
-  else if (call.gradient) gradient_of_target(row, call, batch, t);
-  return true;
+  each_row<rival_of_target<Real>>(rows, call, batch, count);
+  if (call.to_uniform != 0 || call.from_uniform != 0)
+    each_row<sums_of_divergence<Real>>(rows, call, batch, count);
+  else if (call.tau == 1) each_row<sums_of_target<false, Real>>(rows, call, batch, count);
+  else each_row<sums_of_target<true, Real>>(rows, call, batch, count);
+}
+
+template <class Real>
+void finish(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count, bool soft) {
+  if (soft && call.form == FOCAL) each_row<finish_spread<Real, FOCAL>>(rows, call, batch, count);
+  else if (soft && call.form == SOFTPLUS)
+    each_row<finish_spread<Real, SOFTPLUS>>(rows, call, batch, count);
+  else if (soft) each_row<finish_spread<Real, DECAY>>(rows, call, batch, count);
+  else if (call.to_uniform != 0 || call.from_uniform != 0)
+    each_row<finish_divergence<Real>>(rows, call, batch, count);
+  else if (call.gradient) each_row<gradient_of_target<Real>>(rows, call, batch, count);
 }
 
 inline double sigmoid(double x) {
@@ -123,7 +138,7 @@ inline double sigmoid(double x) {
   return (x >= 0 ? 1 : small) / (1 + small);
 }
 
-inline void record(const Plan &plan, const Batch &batch, int t, int64_t number) {
+inline void record(const Plan &plan, const Batch &batch, int64_t t, int64_t number) {
   const double weight = batch.weight[t], loss = batch.loss[t];
   plan.losses[number] = weight == 0 && loss == INFINITY ? 0 : weight * loss;
   if (plan.plain) {
@@ -225,7 +240,6 @@ template <class Real, class Element>
 bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, const Real *smooth,
               int64_t first, int64_t count) {
   const Call &call = *plan.call;
-  const bool pixels = call.inner > 1;
   const int64_t outer = first / call.inner, inner = first % call.inner;
   const Exchange<Real, Element> in(call, scratch, call.of_logits, outer, inner, count);
   const Exchange<Real, Element> out(call, scratch, call.of_gradient, outer, inner, count);
@@ -238,15 +252,19 @@ bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, c
     row.step = in.direct() ? in.step : 0;
     row.read_on = !in.direct() || in.followed(t);
     row.write_on = !out.direct() || out.followed(t);
-    const int64_t o = pixels ? outer : first + t, i = pixels ? inner + t : 0;
-    if (!prepare(plan, row, smooth, batch, int(t), o, i)) return false;
-    if (batch.counted[t] && !sums(row, call, batch, int(t), smooth)) return false;
   }
-  evaluate(batch, call.form, call.parameter, count);
+  const Strides &of_target = call.of_target;
+  const int64_t start = outer * of_target.outer + inner * of_target.inner;
+  const int64_t step = call.inner > 1 ? of_target.inner : of_target.outer;
+  if (!prepare(plan, rows, smooth, batch, first, count, start, step)) return false;
+  sums(rows, call, batch, count, smooth);
+  if (!batch.good) return false;
+  evaluate(batch, call.form, call.parameter, count, smooth);
+  finish(rows, call, batch, count, smooth);
+  if (!batch.good) return false;
   for (int64_t t = 0; t < count; t++) {
     if (batch.counted[t]) {
-      if (!finish(rows[t], call, batch, int(t), smooth)) return false;
-      record(plan, batch, int(t), first + t);
+      record(plan, batch, t, first + t);
     } else {
       if (call.gradient) ignore(rows[t]);
       plan.losses[first + t] = 0;

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softmargin._kernel import library
 from softmargin.calibration._batch import (
     RANGE_TOLERANCE,
     Batch,
@@ -20,6 +21,8 @@ from softmargin.calibration._batch import (
     like_probabilities,
     sum_tolerance,
 )
+from softmargin.functional import _fused
+from softmargin.functional.margins import may_look
 
 BLOCK_ROWS = 1 << 16
 # With fewer classes, a chunk is transposed so that the values of one class are contiguous.
@@ -86,7 +89,8 @@ def measure(
     Raises:
         ValueError: if a value cannot be a logit or a probability, as declared.
     """
-    step = batch.rows_per_chunk()
+    fused = from_logits and _fits_kernel(batch)
+    step = BLOCK_ROWS if fused and threshold is None else batch.rows_per_chunk()
     for start in range(0, len(batch), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(batch))
         sums = batch.weight.new_zeros(batch.num_classes)
@@ -94,7 +98,12 @@ def measure(
         for first in range(start, stop, step):
             part = slice(first, min(first + step, stop))
             given, target = batch.chunk(part), batch.target[part]
-            values, chunk = _measure_chunk(given, target, from_logits, with_scores)
+            if fused:
+                chunk = _measure_by_kernel(given, target)
+                if threshold is not None:
+                    values = _values(_in_order(given), chunk.highest, from_logits)
+            else:
+                values, chunk = _measure_chunk(given, target, from_logits, with_scores)
             chunks.append(chunk)
             if threshold is not None:
                 # a little below the threshold, so that rounding loses none
@@ -109,19 +118,40 @@ def measure(
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
 
 
+def _fits_kernel(batch: Batch) -> bool:
+    """Whether the kernel can read the rows where they are."""
+    given = batch.predictions
+    if _fused.kernel is None or batch.rows is not None or not may_look():
+        return False
+    plain = type(given) in _fused.PLAIN and type(batch.target) is Tensor and given.is_cpu
+    if not plain or not batch.target.is_cpu or given.is_neg():
+        return False
+    return given.dtype in (torch.float32, torch.float64) and given.stride(1) == 1
+
+
+def _measure_by_kernel(given: Tensor, target: Tensor) -> _Chunk:
+    """Return the numbers of some rows in one pass, without a copy of their values."""
+    numbers = torch.empty(len(_Chunk._fields), len(given), dtype=torch.float64)
+    target = target.contiguous()
+    many = given.numel() >= _fused.WORTH_THREADS
+    packed = library.MEASURE.pack(
+        *(given.data_ptr(), target.data_ptr(), numbers.data_ptr()),
+        *(*given.shape, given.stride(0), _fused.TYPES[given.dtype]),
+        *(torch.get_num_threads() if many else 1, _fused.instructions, 0),
+    )
+    assert _fused.kernel is not None
+    _fused.kernel.measure(packed)
+    return _Chunk(*numbers)
+
+
 def _measure_chunk(
     given: Tensor, target: Tensor, from_logits: bool, with_scores: bool
 ) -> tuple[Tensor, _Chunk]:
     """Return the values of a few rows, and the numbers of each row."""
-    if given.dtype in (torch.float16, torch.bfloat16):
-        given = given.float()
-    by_row = given.shape[1] >= FEW_CLASSES
-    given = given.contiguous() if by_row else given.t().contiguous().t()
+    given = _in_order(given)
     own = given.gather(1, target.unsqueeze(1))
     highest = given.amax(1)
-    values = torch.empty_like(given, dtype=torch.float64).copy_(given)
-    if from_logits:
-        values.sub_(highest.double().unsqueeze(1)).exp_()
+    values = _values(given, highest, from_logits)
     above = from_own_on = squares = highest[:0]
     if with_scores:
         marks = torch.empty_like(given)  # comparing into floats and summing those is fast
@@ -137,6 +167,19 @@ def _measure_chunk(
         total=values.sum(1),
         squares=squares,
     )
+
+
+def _in_order(given: Tensor) -> Tensor:
+    """Return some rows in at least float32, with what is added up next to each other."""
+    if given.dtype in (torch.float16, torch.bfloat16):
+        given = given.float()
+    by_row = given.shape[1] >= FEW_CLASSES
+    return given.contiguous() if by_row else given.t().contiguous().t()
+
+
+def _values(given: Tensor, highest: Tensor, from_logits: bool) -> Tensor:
+    values = torch.empty_like(given, dtype=torch.float64).copy_(given)
+    return values.sub_(highest.double().unsqueeze(1)).exp_() if from_logits else values
 
 
 def _squares(values: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from softmargin.commands import (
     apply,
+    bench,
     calibrate,
     compare,
     completion,
@@ -33,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "losses": losses.COMMAND,
     "doctor": doctor.COMMAND,
     "info": replace(doctor.COMMAND, summary="the same as doctor"),
+    "bench": bench.COMMAND,
     "reproduce": reproduce.COMMAND,
     "completion": completion.COMMAND,
 }

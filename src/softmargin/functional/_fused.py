@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from softmargin._kernel import library
+from softmargin.functional import _triton
 from softmargin.functional._checks import LARGE
 from softmargin.functional._criterion import result_dtype
 from softmargin.functional.divergences import SHARES
@@ -23,6 +24,9 @@ from softmargin.functional.margins import HALF, needs_plain_operations
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 INDICES = {torch.int64: 4, torch.uint8: 5}
+ONE = {dtype: torch.empty((), dtype=dtype, device="cpu") for dtype in TYPES}
+"""By dtype, a tensor of the shape of a loss: to make another like it is the quickest way to one."""
+
 PLAIN = (Tensor, nn.Parameter)
 ROOM = "_softmargin_room"
 """An attribute of logits that names a tensor of their shape to write the gradient to."""
@@ -93,10 +97,10 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
         call: Call = ctx.call
-        if torch.is_grad_enabled() or kernel is None or needs_plain_operations():
-            return _differentiate(call, ctx.saved_tensors[0], upstream), None
-        address = _address(upstream := upstream.contiguous())
-        if address is None:
+        address = None
+        if not (torch.is_grad_enabled() or kernel is None or needs_plain_operations()):
+            address = _address(upstream := upstream.contiguous())
+        if address is None or kernel is None:
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
         gradient, call.gradient = call.gradient, None  # it is given away: once
         if gradient is None:
@@ -180,7 +184,8 @@ def loss(
         or torch._C._get_tracing_state() is not None  # torch.jit.trace
         or not _usual(input, target)
     ):
-        return again(input)
+        shared = tau, weight, ignore_index, reduction, label_smoothing, again
+        return _triton.loss(form, setting, input, target, *shared, pull=pull, compensate=compensate)
     parameter = _parameter(form, setting)
     temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
@@ -234,7 +239,7 @@ def _run(
         target, of_target = target.contiguous(), (counts[2], 0, 1)
         result = result_dtype(input, target) if dtype in HALF else dtype
     if settings[7]:
-        loss = input.new_empty((), dtype=result)
+        loss = torch.empty_like(ONE[result])
     elif indices is None:
         loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=result)
     else:
@@ -275,14 +280,14 @@ def _usual(input: Tensor, target: Tensor) -> bool:
         return False
     if input.is_neg() or target.is_neg():  # what is in memory is not what they say
         return False
-    shape, dim = input.shape, 0 if input.ndim == 1 else 1
-    if not shape or shape[dim] < 2:
+    shape, of_target = input.shape, target.shape
+    if not shape or shape[len(shape) > 1] < 2:
         return False
-    if target.shape == shape:
-        return target.dtype in TYPES and not target.requires_grad
     if target.dtype not in INDICES:
-        return False
-    return target.shape == shape[:dim] + shape[dim + 1 :] or (dim == 0 and target.shape == (1,))
+        return of_target == shape and target.dtype in TYPES and not target.requires_grad
+    if len(shape) == 2:
+        return len(of_target) == 1 and of_target[0] == shape[0]
+    return of_target == shape[:1] + shape[2:] if len(shape) > 2 else of_target in ((), (1,))
 
 
 def _plain_options(ignore_index: int, reduction: str, label_smoothing: float) -> bool:

@@ -216,7 +216,7 @@ ARC_SHARES = arc(
 
 # --- MNIST, at all scales
 
-_MNIST = {
+MNIST_RECIPE = {
     "widths": [50, 20],
     "last_activation": True,
     "epochs": 100,
@@ -231,7 +231,6 @@ _IN_TWO_DIMENSIONS = {"widths": [50, 20, 2], "last_activation": False, "features
 # a larger rate, so that a few epochs on small data are enough to learn something
 _ON_DIGITS = {"epochs": 8, "lr": 0.02}
 _SECONDS_PER_EPOCH = 0.15
-EARLY_EPOCHS = 40
 WARM_UPS = (m.warm_up(0.01, 0.1), m.warm_up(0.001, 0.01))
 MNIST_METHODS = (*m.betas(5, 2, 1, 0.5, 0.2, 0.1, 0.01, 0.001), *WARM_UPS)
 
@@ -239,30 +238,27 @@ MNIST_METHODS = (*m.betas(5, 2, 1, 0.5, 0.2, 0.1, 0.01, 0.001), *WARM_UPS)
 def _mnist(
     what: str,
     methods: tuple[Method, ...],
-    recipe: Mapping[str, Any] = _MNIST,
+    recipe: Mapping[str, Any] = MNIST_RECIPE,
     data: str = "mnist",
-    serves: str = "",
 ) -> MnistTask:
     seconds = _SECONDS_PER_EPOCH * recipe["epochs"] if data == "mnist" else 0.1
     title = f"{TITLES[data]}, {what}"
-    return MnistTask(title, data, "fcnn", recipe, {}, methods, seconds=seconds, serves=serves)
+    return MnistTask(title, data, "fcnn", recipe, {}, methods, seconds=seconds)
 
 
 CONFIDENCES = _mnist("confidences", MNIST_METHODS)
 DIGITS = _mnist(
     "confidences",
     (*m.betas(5, 1, 0.1, 0.01), WARM_UPS[0]),
-    {**_MNIST, **_ON_DIGITS},
+    {**MNIST_RECIPE, **_ON_DIGITS},
     "digits",
 )
-# at the constant rate of the recipe these are the first epochs of the longer trainings
-FIRST_EPOCHS = _mnist(
-    "first epochs",
-    m.betas(1, 0.5, 0.1, 0.01, 0.001),
-    {**_MNIST, "epochs": EARLY_EPOCHS},
-    serves=CONFIDENCES.name,
+FEATURES = _mnist(
+    "two features", m.betas(5, 1, 0.2, 0.1, 0.01), {**MNIST_RECIPE, **_IN_TWO_DIMENSIONS}
 )
-FEATURES = _mnist("two features", m.betas(5, 1, 0.2, 0.1, 0.01), {**_MNIST, **_IN_TWO_DIMENSIONS})
 DIGITS_FEATURES = _mnist(
-    "two features", m.betas(5, 1, 0.01), {**_MNIST, **_IN_TWO_DIMENSIONS, **_ON_DIGITS}, "digits"
+    "two features",
+    m.betas(5, 1, 0.01),
+    {**MNIST_RECIPE, **_IN_TWO_DIMENSIONS, **_ON_DIGITS},
+    "digits",
 )

@@ -1,7 +1,7 @@
 """The gradient-decay paper on images: Tables 2 to 6, Figures 6 and 8 to 13, and its first version.
 
-Its experiments on MNIST are in :mod:`softmargin.papers.gd_mnist` and
-:mod:`softmargin.papers.gd_curves`.
+Its experiments on MNIST are in :mod:`softmargin.papers.gd_mnist`,
+:mod:`softmargin.papers.gd_groups` and :mod:`softmargin.papers.gd_curves`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from softmargin.papers import desk, gd_curves, gd_mnist, recipes
+from softmargin.papers import desk, gd_curves, gd_groups, gd_mnist, recipes
 from softmargin.papers.charts import Bars, ByBeta, ByEpoch, Differences, reliability
 from softmargin.papers.findings import Best, Compare, Floats, Monotone, Rule, compare
 from softmargin.papers.grid import Grid, Method, Plan, Task, each
@@ -386,6 +386,7 @@ FIGURE_8 = Row(
 
 ROWS = (
     *gd_mnist.ROWS,
+    *gd_groups.ROWS,
     *gd_curves.ROWS,
     *ACCURACY_ROWS,
     TABLE_3,

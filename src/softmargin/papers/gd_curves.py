@@ -1,21 +1,19 @@
-"""The gradient-decay paper on MNIST, epoch by epoch: Figures 3, 4 and 5."""
+"""The gradient-decay paper on MNIST, epoch by epoch: Figures 4 and 5."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from softmargin.charts import Chart, Series
-from softmargin.papers.charts import BAND, ByEpoch, banded
+from softmargin.charts import Chart
+from softmargin.papers.charts import ByEpoch, file_name, lines, method_band
 from softmargin.papers.desk import WARM_UPS
 from softmargin.papers.findings import (
     Compare,
-    Floats,
     Monotone,
     Rule,
     against,
+    compare,
     interval,
     judged,
     shown,
@@ -27,192 +25,18 @@ from softmargin.papers.gd_mnist import (
     OPEN,
     SEEDS,
     SMALLEST,
-    chart_name,
     mnist_deviations,
+    regime_deviations,
     shared_plan,
 )
-from softmargin.papers.grid import Method, Task
+from softmargin.papers.grid import Task
 from softmargin.papers.methods import betas
 from softmargin.papers.outcome import Finding
+from softmargin.papers.regimes import EARLIER, FIRST, PAPERS, PARTS, regimes, short
+from softmargin.papers.regimes import SEEDS as REGIME_SEEDS
 from softmargin.papers.rows import Row
 from softmargin.papers.runs import ACCURACY_CURVE, Runs, Score, after_share
-from softmargin.papers.tables import EpochTable, MethodTable
-
-# --- Figure 3: how confidence grows, sample by sample and from hard to easy groups
-
-BETAS = betas(5, 2, 1, 0.5, 0.2, 0.1, 0.01, 0.001)
-GROUP_PANELS = BETAS[1:]
-TRACE_PANELS = betas(2, 1, 0.1, 0.01)  # those that the paper prints
-GROUPS = ("1 (hardest)", "2", "3", "4", "5 (easiest)")
-PROGRESS = 0.9  # mean confidence at which variants are equally far
-HALF = 0.5
-EVERY_EPOCH_UP_TO = 10
-DRAWN = slice(0, None, 2)  # of the traces: more than ten lines in a panel are a tangle
-NEVER = "No entry where a seed never came that far."
-
-
-def gap(curves: Floats) -> Floats:
-    """Return easiest minus hardest group's confidence, (seeds, epochs), of (seeds, epochs, 5)."""
-    difference: Floats = curves[..., -1] - curves[..., 0]
-    return difference
-
-
-def gap_at_progress(curves: Floats, level: float = PROGRESS) -> Floats:
-    """Return each seed's gap where the mean of all groups first reaches a level, or NaN."""
-    found = np.full(len(curves), np.nan)
-    for seed, (mean, apart) in enumerate(zip(curves.mean(-1), gap(curves), strict=True)):
-        there = int(np.argmax(mean >= level))
-        if mean[there] < level or (there == 0 and mean[0] > level):
-            continue  # never, or before the first epoch that was recorded
-        steps = slice(max(there - 1, 0), there + 1)
-        found[seed] = np.interp(level, mean[steps], apart[steps])
-    return found
-
-
-def epochs_until(curves: Floats, level: float = HALF) -> Floats:
-    """Return the first epoch, from 1, whose value reaches a level, or NaN: (seeds, groups)."""
-    reached = curves >= level
-    first = reached.argmax(1) + 1.0
-    return np.where(reached.any(1), first, np.nan)
-
-
-def drawn_epochs(epochs: int) -> list[int]:
-    """Return the epochs that are drawn: all at first, then every second, and the last."""
-    later = range(EVERY_EPOCH_UP_TO + 2, epochs + 1, 2)
-    return sorted({*range(1, min(epochs, EVERY_EPOCH_UP_TO) + 1), *later, epochs})
-
-
-MEAN_GAP = Score(
-    "mean over all epochs",
-    array="groups",
-    reduce=lambda curves: gap(curves).mean(1),
-    unit="confidence",
-    digits=3,
-    phrase="the gap (mean over all epochs)",
-)
-EQUAL_GAP = replace(
-    MEAN_GAP,
-    title="at equal progress",
-    reduce=gap_at_progress,
-    phrase="the gap (at equal progress)",
-)
-
-
-def until_half(place: int) -> Score:
-    """Return the first epoch in which a group is at one half."""
-    return Score(
-        f"group {GROUPS[place]}",
-        array="groups",
-        reduce=lambda curves: epochs_until(curves)[:, place],
-        unit="epochs",
-        digits=1,
-        better="lower",
-    )
-
-
-def panel(
-    method: Method, name: str, title: str, y_label: str, series: Sequence[Series], note: str
-) -> Chart:
-    """Return a chart by epoch for one β."""
-    name, title = chart_name(name, method), f"{title}, {method.name}"
-    return Chart(name, title, "line", "epoch", y_label, series, note=note)
-
-
-def group_charts(runs: Runs) -> list[Chart]:
-    """Draw the confidence of five groups by epoch, a chart for each β."""
-    (task,) = runs.judged
-    title, y_label = "Five groups of training samples", "mean confidence in the true class"
-    note = f"{runs.note}; fifths of the training samples by final confidence; {BAND}."
-    charts = []
-    for method in runs.present(task, GROUP_PANELS):
-        curves = runs.arrays(task, method, "groups")
-        epochs = drawn_epochs(curves.shape[1])
-        groups = zip(GROUPS, np.moveaxis(curves[:, np.array(epochs) - 1], -1, 0), strict=True)
-        series = [banded(f"group {name}", epochs, own, 3) for name, own in groups]
-        charts.append(panel(method, "groups", title, y_label, series, note))
-    return charts
-
-
-def gap_chart(runs: Runs) -> list[Chart]:
-    """Draw the gap between easiest and hardest group against the mean confidence of all."""
-    (task,) = runs.judged
-    series = []
-    for method in runs.methods(task):
-        curves = runs.arrays(task, method, "groups")
-        places = np.array(drawn_epochs(curves.shape[1])) - 1
-        x, y = (each.mean(0)[places].round(4).tolist() for each in (curves.mean(-1), gap(curves)))
-        series.append(Series(method.name, x, y, beta=method.beta))
-    chart = Chart(
-        "gap-by-progress",
-        "Gap between easiest and hardest fifth at equal progress",
-        "line",
-        "mean confidence of all training samples",
-        "gap in mean confidence",
-        series,
-        note=f"{runs.note}; means over seeds, one point per epoch from left to right.",
-    )
-    return [chart]
-
-
-def trace_charts(runs: Runs) -> list[Chart]:
-    """Draw single samples of the first seed; a mean over seeds would be of different samples."""
-    (task,) = runs.judged
-    title, y_label = "Single training samples", "confidence in the true class"
-    note = (
-        f"{runs.scope.scale.capitalize()} scale, the first seed; the same samples for every β, "
-        "from hard to easy, chosen by rank of final confidence with β = 1: half of them at even "
-        "steps in the hardest fifth, half in the rest."
-    )
-    charts = []
-    for method in runs.present(task, TRACE_PANELS):
-        result, place = runs.runs(task, method)[0]
-        traces = result.arrays["traces"][place].astype(np.float64)
-        epochs = drawn_epochs(len(traces))
-        drawn = zip(result.arrays["traced"], traces[np.array(epochs) - 1].round(4).T, strict=True)
-        series = [Series(f"sample {number}", epochs, own.tolist()) for number, own in drawn]
-        charts.append(panel(method, "traces", title, y_label, series[DRAWN], note))
-    return charts
-
-
-FIGURE_3 = Row(
-    id="gd-fig3",
-    title="Confidence during training by β",
-    place="Figure 3",
-    claim="A large β keeps all samples together while they are learned; with a small one easy "
-    "samples are learned first and hard ones wait: the gap between easy and hard groups is wider.",
-    plan=shared_plan(BETAS),
-    findings=[
-        Compare(score, name, sign)
-        for score in (MEAN_GAP, EQUAL_GAP)
-        for name, sign in ((SMALLEST, 1), ("β = 2", -1))
-    ],
-    tables=(
-        MethodTable(
-            "Gap between the easiest and the hardest fifth",
-            (MEAN_GAP, EQUAL_GAP),
-            note=f"{NEVER} The paper has curves only. {AGAINST_ONE}",
-        ),
-        MethodTable(
-            f"First epoch in which a group's mean confidence is {HALF:g} or more",
-            [until_half(place) for place in range(len(GROUPS))],
-            note=NEVER,
-        ),
-    ),
-    charts=(group_charts, gap_chart, trace_charts),
-    deviations=mnist_deviations(OPEN),
-    seeds=SEEDS,
-    notes=(
-        "The gap is the mean confidence of the easiest fifth of the training samples minus that of "
-        "the hardest, in groups by final confidence, as met during training. It is taken over all "
-        "epochs, and at equal progress: where the mean confidence of all samples first passes "
-        f"{PROGRESS:g} (interpolated between epochs), because a small β is faster, and at the same "
-        "epoch therefore nearer its end. That level was set after a look at one trial of four "
-        "epochs, as one that all values of β come to pass.",
-        FEW_SEEDS,
-    ),
-)
-
-# --- Figures 4 and 5: accuracy and cross-entropy on test images
+from softmargin.papers.tables import EpochTable, ScoreTable
 
 CURVES = (*betas(5, 2, 1, 0.1, 0.01), *WARM_UPS)
 CONSTANT = tuple(method.name for method in CURVES if method.warm_up is None)
@@ -248,17 +72,81 @@ def warm_up_ends_best(runs: Runs, task: Task) -> list[Finding]:
     return [judged(text, values[warm], values[best], 1)]
 
 
-def lead_shrinks(runs: Runs, task: Task) -> list[Finding]:
-    """Find whether the lead of a small β in cross-entropy melts after the early phase."""
-    before, after = (
-        float(np.mean(score.of(runs, task, runs.baseline) - score.of(runs, task, SMALLEST)))
-        for score in (EARLY_NLL, LAST_NLL)
+CURVES_5 = betas(5, 2, 1, 0.1, 0.01)
+TRAINING_CURVE = replace(
+    NLL_CURVE,
+    title="Training cross-entropy",
+    array="train_nll",
+    phrase="training cross-entropy in nats",
+)
+
+
+def after_first(share: float) -> Score:
+    """Return the training cross-entropy after a share of all steps, one of the first tenth."""
+    place = round(share / FIRST * PARTS) - 1
+    title = f"after {100 * share:g} % of the steps"
+    return replace(
+        TRAINING_CURVE,
+        title=f"Training cross-entropy {title}",
+        array="first_nll",
+        reduce=lambda curves: curves[:, place],
+        phrase=f"{TRAINING_CURVE.phrase} {title}",
     )
-    text = (
-        f"{SMALLEST} is ahead of {runs.baseline} by {before:+.4f} nats {EARLY_NLL.title} and by "
-        f"{after:+.4f} at the end"
+
+
+EARLY_TRAINING = after_first(EARLY)
+LAST_TRAINING = replace(
+    after_share(TRAINING_CURVE, 1), title="Training cross-entropy in the last epoch"
+)
+
+
+def earlier_remark(runs: Runs) -> str:
+    """Say what training cross-entropy is earlier still, regime by regime."""
+    if runs.scope.scale == "smoke":
+        return ""
+    score, told = after_first(EARLY / 2), []
+    for task in runs.judged:
+        small, one = (score.of(runs, task, name) for name in (SMALLEST, runs.baseline))
+        told.append(f"{shown(small, 3)} against {shown(one, 3)} with {short(task)}")
+    return (
+        f"Earlier still, {score.title.removeprefix('Training cross-entropy ')}, training "
+        f"cross-entropy is, for {SMALLEST} against {runs.baseline}, {'; '.join(told)}."
     )
-    return [Finding(text, before > 0 and after < before)]
+
+
+def by_iteration(runs: Runs) -> list[Chart]:
+    """Draw the training cross-entropy of the first tenth of all steps, a chart for each regime."""
+    charts = []
+    for task in runs.judged:
+        samples = float(runs.runs(task, runs.baseline)[0][0].numbers["samples"])
+        steps = FIRST * task.training["epochs"] * samples / task.training["batch"]
+        x = [round(steps * (k + 0.5) / PARTS, 1) for k in range(PARTS)]
+        series = [
+            method_band(method, x, runs.arrays(task, method, "first_nll"))
+            for method in runs.methods(task)
+        ]
+        title, y_label = f"First steps, {short(task)}", TRAINING_CURVE.label
+        charts.append(lines(runs, file_name("first", task), title, "step", y_label, series))
+    return charts
+
+
+def falls_faster(early: Score, last: Score) -> tuple[Rule, ...]:
+    """Judge that a small β leads at first, and that its lead melts."""
+
+    def lead_shrinks(runs: Runs, task: Task) -> list[Finding]:
+        leads = {
+            name: score.of(runs, task, runs.baseline) - score.of(runs, task, SMALLEST)
+            for name, score in (("the end", last), ("the early phase", early))
+        }
+        what = f"on {task.name}, the lead of {SMALLEST} in {last.phrase.partition(' in ')[0]}"
+        return [compare(what, leads, ("the end", "the early phase"), -1, 4)]
+
+    return (
+        Monotone(early, -1, CONSTANT),
+        Compare(early, SMALLEST, -1),
+        Compare(early, LARGEST, 1),
+        lead_shrinks,
+    )
 
 
 def curve_row(
@@ -309,20 +197,44 @@ FIGURE_4 = curve_row(
         warm_up_ends_best,
     ),
 )
-FIGURE_5 = curve_row(
-    5,
-    "Cross-entropy by epoch and β",
-    "Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as β's "
-    "own objective and cross-entropy part.",
-    NLL_CURVE,
-    (
-        Monotone(EARLY_NLL, -1, CONSTANT),
-        Compare(EARLY_NLL, SMALLEST, -1),
-        Compare(EARLY_NLL, LARGEST, 1),
-        lead_shrinks,
+FIGURE_5 = replace(
+    curve_row(
+        5,
+        "Cross-entropy by epoch and β",
+        "Plain cross-entropy falls faster at first the smaller β is; the lead shrinks later, as "
+        "β's own objective and cross-entropy part.",
+        NLL_CURVE,
+        [
+            rule
+            for early, last in ((EARLY_TRAINING, LAST_TRAINING), (EARLY_NLL, LAST_NLL))
+            for rule in falls_faster(early, last)
+        ],
     ),
-    " The paper does not say on which images its cross-entropy was taken: here it is the plain one "
-    "(β = 1) of the test images, whatever β a network was trained with.",
+    plan=regimes([PAPERS], CURVES_5),
+    tables=(
+        *(ScoreTable(after_first(share), note=AGAINST_ONE) for share in (EARLY / 2, EARLY, FIRST)),
+        ScoreTable(LAST_TRAINING, note=AGAINST_ONE),
+        *(
+            ScoreTable(replace(score, title=f"{NLL_CURVE.title} {score.title}"), note=AGAINST_ONE)
+            for score in (EARLY_NLL, LAST_NLL)
+        ),
+    ),
+    charts=(by_iteration, ByEpoch(TRAINING_CURVE, "train-nll"), ByEpoch(NLL_CURVE, "nll")),
+    deviations=regime_deviations(
+        "The paper does not say on which images its cross-entropy was taken: here it is the plain "
+        "one (β = 1), whatever β a network was trained with, of the training images as training "
+        "met them, iteration by iteration, and of the test images after every epoch. Its warm-ups "
+        "are in gd-fig4."
+    ),
+    seeds=REGIME_SEEDS,
+    notes=(
+        FEW_SEEDS,
+        f"At first is after {EARLY:.0%} of all steps, as in gd-fig4; of the test images, which are "
+        "looked at after whole epochs, after the first epoch at least. A value of the training "
+        f"images is the mean over a part of the steps, {PARTS} of which make the first tenth.",
+        EARLIER,
+    ),
+    remark=earlier_remark,
 )
 
-ROWS = (FIGURE_3, FIGURE_4, FIGURE_5)
+ROWS = (FIGURE_4, FIGURE_5)

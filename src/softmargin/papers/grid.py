@@ -103,6 +103,7 @@ class Task:
         row: the row of the paper's table, where that is not data set and network.
         serves: the task that this one only adds to: it is no row of its own, nothing is claimed
             of it.
+        seeds_together: how many seeds of MNIST one cell trains at once.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Task:
     stands_for: str = ""
     row: str = ""
     serves: str = ""
+    seeds_together: int = 1
 
     def __hash__(self) -> int:
         """Hash by name: no two tasks share one."""
@@ -186,6 +188,10 @@ class Task:
         """Return what a method is called in the results of cells."""
         return method.name
 
+    def places(self, method: Method, seeds: Sequence[int]) -> list[tuple[Cell, str]]:
+        """Return for every seed the cell that holds a method, and what it is called there."""
+        return [(cell, self.variant(method)) for cell in self.cells([method], seeds)]
+
     def _cell(self, work: str, config: Mapping[str, Any], methods: Sequence[Method]) -> Cell:
         name = config.get("method", "")
         label = f"{self.name}{name and f', {name}'}, seed {config['seed']}"
@@ -204,17 +210,37 @@ class MnistTask(Task):
         """How it is trained, in words."""
         if self.serves:
             return {}
-        recipe, (_, height, width) = self.training, entry_of(self.data).shape
-        layers = "-".join(str(each) for each in (height * width, *recipe["widths"], 10))
-        end = "" if recipe["last_activation"] else ", no ReLU on the last features"
-        return {
+        recipe = self.training
+        told = {
             "data": self.data,
-            "network": f"fully connected {layers}{end}",
+            "network": self.layers,
             "optimiser": f"SGD, momentum {recipe['momentum']:g}, learning rate {recipe['lr']:g}, "
             f"weight decay {recipe['weight_decay']:g}, batch {recipe['batch']}",
             "epochs": str(recipe["epochs"]),
             "variants": ", ".join(method.name for method in self.methods),
         }
+        if "inputs" not in recipe:
+            return told
+        seeds = f", {self.most_seeds} seeds at most" if self.most_seeds else ""
+        return {
+            self.name: f"{told['network']}, inputs {recipe['inputs']}, {told['optimiser']}, "
+            f"{told['epochs']} epochs{seeds}; {told['variants']}"
+        }
+
+    @property
+    def layers(self) -> str:
+        """The network, in words."""
+        _, height, width = entry_of(self.data).shape
+        layers = "-".join(str(each) for each in (height * width, *self.training["widths"], 10))
+        end = "" if self.training["last_activation"] else ", no ReLU on the last features"
+        return f"fully connected {layers}{end}"
+
+    def cells(self, methods: Sequence[Method], seeds: Sequence[int]) -> list[Cell]:
+        """Return the cells of some seeds, of which each may hold several."""
+        chosen, size = seeds[: self.most_seeds], self.seeds_together
+        if size == 1:
+            return super().cells(methods, seeds)
+        return [self.cell_of(chosen[at : at + size]) for at in range(0, len(chosen), size)]
 
     def cell(self, seed: int, method: Method | None = None) -> Cell:
         """Return the cell of all methods, which are trained together."""
@@ -222,9 +248,36 @@ class MnistTask(Task):
         config = {**self.training, "data": self.data, "variants": variants, "seed": seed}
         return self._cell(MNIST, config, self.methods)
 
+    def cell_of(self, seeds: Sequence[int]) -> Cell:
+        """Return the cell of all methods for several seeds, all trained together."""
+        whole = self.cell(seeds[0])
+        label = f"{self.name}, seeds {', '.join(map(str, seeds))}"
+        config = {**whole.config, "seeds": list(seeds)}
+        return replace(whole, config=config, label=label, seconds=whole.seconds * len(seeds))
+
     def variant(self, method: Method) -> str:
         """Return what a method is called in the results of cells."""
         return method.short_name
+
+    def places(self, method: Method, seeds: Sequence[int]) -> list[tuple[Cell, str]]:
+        """Return for every seed the cell that holds a method, and what it is called there."""
+        if self.seeds_together == 1:
+            return super().places(method, seeds)
+        return [
+            (cell, of_seed(self.variant(method), seed))
+            for cell in self.cells([method], seeds)
+            for seed in cell.config["seeds"]
+        ]
+
+
+def of_seed(variant: str, seed: int) -> str:
+    """Return what a variant is called in a cell of several seeds.
+
+    Example:
+        >>> of_seed("0.1", 3)
+        '0.1, seed 3'
+    """
+    return f"{variant}, seed {seed}"
 
 
 Grid = Sequence[tuple[Task, Sequence[Method]]]

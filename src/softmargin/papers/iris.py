@@ -1,4 +1,4 @@
-"""What ag-fig1 and ag-fig2 conclude: ArcGrad's angles and gaps on Iris, and accuracy by depth.
+"""What ag-fig1 concludes: ArcGrad's angles and gaps on Iris.
 
 ArcGrad's loss of a sample is the cross-entropy of logits -s·θ_j, so that its gradient with respect
 to an angle is ∂J/∂θ_j = -s·p_j for the other classes and s·(1 - p_c) for its own. Angles are
@@ -7,8 +7,7 @@ arrays of shape (..., samples, classes) in radians.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,13 @@ from numpy.typing import NDArray
 from softmargin import theory
 from softmargin.charts import Chart, Series
 from softmargin.papers.charts import banded
-from softmargin.papers.core import Cell, Finished, Scope
+from softmargin.papers.core import Finished, Scope
 from softmargin.papers.findings import Floats, verdict
 from softmargin.papers.outcome import Finding, Outcome, ResultTable, rounded
 from softmargin.papers.printed import printed_means
 from softmargin.papers.runs import Key
 from softmargin.papers.statistics import paired_bootstrap
-from softmargin.papers.uci import Scores, described, entries_of, network_of
-
-# --- ag-fig1: angles
+from softmargin.papers.uci import entries_of, network_of
 
 Classes = NDArray[np.int64]
 SPECIES = ("setosa", "versicolor", "virginica")
@@ -101,16 +98,19 @@ def conclude_angles(scope: Scope, finished: Finished) -> Outcome:
     models = [Models(s, angles[:, i], y) for i, s in enumerate(cell.config["scales"])]
     phases = [f"{phase} (epoch {count})" for phase, count in zip(PHASES, epochs, strict=True)]
     size = f"{scope.scale} scale, {len(cell.config['seeds'])} seeds"
+    drawn = [models[0], models[-1]]  # the two that the paper draws
     charts = [
         angle_chart(each, y, k, phase, f"{scope.scale} scale")
-        for each in models
+        for each in drawn
         for k, phase in enumerate(phases)
     ]
-    charts += [gap_chart(each, phases, size) for each in models]
-    ends = " and ".join(f"{each.medians(-1).mean() / each.gap:.1f}" for each in models)
+    charts += [gap_chart(each, phases, size) for each in drawn]
+    charts.append(product_chart(models, phases, size))
+    ends = ", ".join(f"{each.medians(-1).mean() / each.gap:.1f}" for each in models)
+    scales = ", ".join(f"{each.scale:g}" for each in models)
     remark = (
         "The theoretical gap is one that samples leave, not where they stop: they end at "
-        f"{ends} times it."
+        f"{ends} times it for s = {scales}, so that s times the gap is the same in theory alone."
     )
     setup = {
         **network_of(shared),
@@ -129,6 +129,7 @@ def conclude_angles(scope: Scope, finished: Finished) -> Outcome:
 def gap_findings(models: Sequence[Models]) -> list[Finding]:
     """Find whether a smaller scale makes a larger gap, and whether each gap empties."""
     first, last = models[0], models[-1]
+    medians = [float(each.medians(-1).mean()) for each in models]
     larger = paired_bootstrap(first.medians(-1), last.medians(-1), seed=0)
     found = [
         Finding(
@@ -138,6 +139,10 @@ def gap_findings(models: Sequence[Models]) -> list[Finding]:
             larger.low > 0,
         )
     ]
+    if len(models) > 2:
+        listed = ", ".join(f"{each:.1f}°" for each in medians)
+        text = f"along s = {', '.join(f'{each.scale:g}' for each in models)} it goes {listed}"
+        found.append(Finding(text, bool((np.diff(medians) <= 0).all())))
     for each in models:
         share = float(100 * each.within[-1].mean())
         text = (
@@ -186,13 +191,36 @@ def gap_chart(models: Models, phases: Sequence[str], size: str) -> Chart:
     )
 
 
+def product_chart(models: Sequence[Models], phases: Sequence[str], size: str) -> Chart:
+    """Return the scale times the median gap by scale in all phases, and the theoretical one."""
+    scales = [each.scale for each in models]
+    series = [
+        banded(phase, scales, np.stack([each.scale * each.medians(k) for each in models], 1), 2)
+        for k, phase in enumerate(phases)
+    ]
+    theoretical = [round(each.scale * each.gap, 2) for each in models]
+    return Chart(
+        "scale-times-gap",
+        "Scale times the gap by scale",
+        "line",
+        "scale s",
+        "s times the median gap (degrees)",
+        [*series, Series("theoretical", scales, theoretical, dashed=True)],
+        note=f"{size}. Bands: 95 % intervals of the mean over seeds, Student's t.",
+        log_x=True,
+        log_y=True,
+    )
+
+
 def angle_tables(models: Sequence[Models], phases: Sequence[str], size: str) -> list[ResultTable]:
     """Return the gaps in every phase, how many samples are within, and how hard they are pulled."""
-    gap, pull = dict[Key, Floats](), dict[Key, Floats]()
+    gap, pull, product = dict[Key, Floats](), dict[Key, Floats](), dict[Key, Floats]()
     for each in models:
         gap[each.name, "theoretical"] = np.array([each.gap])
+        product[each.name, "theoretical"] = np.array([each.scale * each.gap])
         for k, phase in enumerate(phases):
             gap[each.name, phase] = each.medians(k)
+            product[each.name, phase] = each.scale * each.medians(k)
             row, within = f"{each.name}, {phase}", each.within[k]
             pull[row, "samples within the gap"] = 100 * within.mean(-1)
             shares = 100 / each.scale * each.own_pull[k]
@@ -209,6 +237,14 @@ def angle_tables(models: Sequence[Models], phases: Sequence[str], size: str) -> 
             note=f"{size}. Median over training rows; ± is the standard deviation over seeds.",
         ),
         ResultTable(
+            "The scale times that gap, which in theory is the same for every scale",
+            "degrees",
+            entries_of(product),
+            digits=1,
+            row_heading="scale",
+            note=f"{size}. ± is the standard deviation over seeds.",
+        ),
+        ResultTable(
             "Samples within the theoretical gap, and mean gradients within and beyond it",
             "%",
             entries_of(pull),
@@ -217,93 +253,3 @@ def angle_tables(models: Sequence[Models], phases: Sequence[str], size: str) -> 
             "have such samples.",
         ),
     ]
-
-
-# --- ag-fig2: depth
-
-OURS = ("ArcGrad 30", "ArcGrad 5")
-GUESSING = ("Soft", "ArcFace", "AdaCos")  # at the greatest depth, by the paper's words
-NEAR_GUESS = 40.0  # percent; one of three classes is 33.3
-DEPTH_NOTES = (
-    "Layers are counted with the head: with 1 the head sees the table itself.",
-    "The paper's numbers for 10 layers are words, about 33 %, not a table.",
-    "Weights are drawn as nn.Linear draws them, without a remedy for depth such as residual "
-    "connections or normalisation.",
-)
-NOT_GIVEN = (
-    "What is lost depends on width, initial weights and epochs, which the paper does not give."
-)
-
-
-def conclude_depths(scope: Scope, finished: Finished) -> Outcome:
-    """Compare how much accuracy the methods lose with depth."""
-    ordered = sorted(finished, key=lambda each: _depth(each[0]))
-    depths = [_depth(cell) for cell, _ in ordered]
-    scores = Scores(scope, ordered, [str(depth) for depth in depths])
-    by_run = scores.accuracy.mean(3)
-    best = by_run.mean(2).argmax(0)
-    lost = {name: by_run[best[m], m] - by_run[-1, m] for m, name in enumerate(scores.methods)}
-    tables = [
-        scores.table(
-            "Accuracy on test rows by number of layers",
-            "layers",
-            "of the same depth on the same folds",
-            scores.compared(printed_means("ag-fig2")),
-        ),
-        ResultTable(
-            f"Accuracy lost from the best depth to {depths[-1]} layers",
-            "points",
-            entries_of({("lost", name): own for name, own in lost.items()}),
-            better="lower",
-            note=f"{scores.size}. Best depth by the mean over runs; ± is over runs.",
-        ),
-    ]
-    at_end = dict(zip(scores.methods, by_run[-1].mean(1), strict=True))
-    return Outcome(
-        verdict(scope.scale, depth_findings(depths[-1], lost, at_end), NOT_GIVEN),
-        tables,
-        [depth_chart(depths, scores)],
-        DEPTH_NOTES,
-        described(ordered[0][0], f"{depths[0]} to {depths[-1]}"),
-    )
-
-
-def _depth(cell: Cell) -> int:
-    return int(cell.config["training"]["model_options"]["depth"])
-
-
-def depth_findings(
-    depth: int, lost_by_run: Mapping[str, Floats], at_end: Mapping[str, float]
-) -> list[Finding]:
-    """Find whether each ArcGrad loses the least, and whether the named methods end up guessing."""
-    lost = {name: float(own.mean()) for name, own in lost_by_run.items()}
-    least = min((name for name in lost if name not in OURS), key=lambda name: lost[name])
-    found = [
-        Finding(
-            f"from its best depth to {depth} layers {name} loses {lost[name]:.1f} points, "
-            f"{least}, the best of the others, {lost[least]:.1f}",
-            lost[name] < lost[least],
-        )
-        for name in OURS
-    ]
-    ends = ", ".join(f"{name} {at_end[name]:.1f} %" for name in GUESSING)
-    guessing = all(at_end[name] <= NEAR_GUESS for name in GUESSING)
-    return [*found, Finding(f"at {depth} layers: {ends} (the paper: about 33 %)", guessing)]
-
-
-def depth_chart(depths: Sequence[int], scores: Scores) -> Chart:
-    """Return accuracy against depth with intervals over runs."""
-    series, x = [], [float(depth) for depth in depths]
-    for m, name in enumerate(scores.methods):
-        line = banded(name, x, scores.accuracy[:, m].mean(-1).T, digits=12)
-        series.append(replace(line, high=[min(high, 100.0) for high in line.high]))
-    series.append(Series("guessing", x, [100 / 3] * len(x), dashed=True))
-    return Chart(
-        "accuracy-by-depth",
-        "Accuracy on Iris by number of layers",
-        "line",
-        "layers with weights, the head among them",
-        "accuracy on test rows (%)",
-        series,
-        note=f"{scores.size}. Bands: 95 % intervals of the mean over runs, Student's t.",
-    )

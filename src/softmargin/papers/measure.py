@@ -24,19 +24,22 @@ from torch import Tensor, nn
 
 from softmargin.calibration import calibration_metrics
 from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling, VectorScaling
-from softmargin.data import Dataset, Split
+from softmargin.data import Dataset, Normalize, Split
 from softmargin.diagnostics import (
+    ConfidenceRecorder,
     angle_histogram,
     angle_statistics,
     confidence_histogram,
     feature_spread,
     intra_class_angles,
 )
+from softmargin.diagnostics.confidence import EDGES
 from softmargin.models import Classifier, parameter_count
 from softmargin.papers.core import Result
 from softmargin.papers.images import Images, as_trained, held_out_by
+from softmargin.papers.regimes import FIRST, PARTS
 from softmargin.training import TrainingConfig
-from softmargin.training.batches import Batches, statistics
+from softmargin.training.batches import Batches, order_of_epoch, statistics
 from softmargin.training.ensemble import EnsembleResult
 
 SCORES = (
@@ -56,6 +59,7 @@ MOST_MEASURED = 200_000  # training images to pass once more
 MOST_ANGLES = 2000
 TRACES = 20  # of MNIST
 SHOWN_PER_CLASS = 100
+SMALLEST = 2.0**-24  # above 0 in half precision
 RIDGE = 0.01  # vector scaling has two numbers per class and few images to fit them on
 
 
@@ -119,10 +123,15 @@ def _measured(trained: Trained, images: Images, wanted: Sequence[str]) -> Result
 
 
 @torch.no_grad()
-def outputs(module: nn.Module, split: Split, dataset: Dataset) -> Tensor:
-    """Return what a module gives for a split in its order, z-scored as in training, on the CPU."""
+def outputs(
+    module: nn.Module, split: Split, dataset: Dataset, normalize: Normalize | None = None
+) -> Tensor:
+    """Return what a module gives for a split in its order, on the CPU.
+
+    Inputs are z-scored as in training, or as ``normalize`` says.
+    """
     device = next(module.parameters()).device
-    batches = Batches(split, statistics(dataset.train), 1, device=device)
+    batches = Batches(split, normalize or statistics(dataset.train), 1, device=device)
     return torch.cat([module(x).float().cpu() for x, _ in batches.in_order()])
 
 
@@ -217,22 +226,27 @@ def _transposed(rows: Sequence[Any]) -> Any:
 
 
 def recorded(
-    together: EnsembleResult, dataset: Dataset, baseline: int, *, features: bool
+    together: EnsembleResult,
+    dataset: Dataset,
+    first: Sequence[int],
+    baseline: int,
+    *,
+    features: bool,
+    normalize: Normalize | None = None,
 ) -> Result:
     """Measure networks and how their confidence grew; lists and arrays are in their order.
 
     Numbers: ``final`` (lists by score), ``histogram`` and ``trained_histogram`` (GD Table 1's
     counts with the final weights, and as met in the last epoch), ``train_accuracy``. Arrays:
-    ``test_logits``; ``groups`` (networks, epochs, 5), mean confidence from hard to easy;
-    ``mean_bias`` (networks, epochs), the mean ρ̂; ``histograms`` (networks, epochs, 5), the counts
-    as met in every epoch; ``traces`` (networks, epochs, samples) of the training samples numbered
-    ``traced``, which are chosen by the network in the place of the baseline.
+    ``test_logits``; those of :func:`grown`; ``traces`` (networks, epochs, samples) of the training
+    samples numbered ``traced``, for the networks ``first``; the samples are chosen by the one in
+    the place of the baseline.
 
     For features also those of :func:`spread`.
     """
     models = [together.classifier(number) for number in range(len(together))]
     y = dataset.train.y
-    given = [outputs(model, dataset.train, dataset) for model in models]
+    given = [outputs(model, dataset.train, dataset, normalize) for model in models]
     sure = [logits.double().softmax(1).gather(1, y[:, None])[:, 0] for logits in given]
     traced = evenly_ranked(sure[baseline], TRACES)
     groups = cache(lambda recorder: recorder.groups().curves)  # of several networks
@@ -240,7 +254,6 @@ def recorded(
     for number, model in enumerate(models):
         logits, test_y = together.predictions(number)
         recorder, place = together.recorder(number)
-        every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
         found = scores(logits, test_y)
         numbers = {
             "final": {name: found[name] for name in ("accuracy", "nll", "ece", "mce")},
@@ -251,19 +264,48 @@ def recorded(
         arrays = {
             "test_logits": logits.half(),
             "groups": groups(recorder)[place].float(),
-            "mean_bias": recorder.mean_bias[place].float(),
-            "traces": recorder.traces(traced)[place].float(),
-            "histograms": torch.stack(every).int(),
+            **grown(recorder, place, together.configs[number].seed, len(y)),
         }
         if features:
             numbers["spread"], own = spread(model, dataset)
             arrays |= own
         rows.append(Result(numbers, {name: each.numpy() for name, each in arrays.items()}))
     result = side_by_side(rows)
-    result.arrays["traced"] = traced.numpy()
+    of_first = [together.recorder(number) for number in first]
+    traces = [recorder.traces(traced)[place].float().numpy() for recorder, place in of_first]
+    result.arrays.update(traced=traced.numpy(), traces=np.stack(traces))
     if features:
         result.arrays["labels"] = result.arrays["labels"][0]  # the same for all
     return result
+
+
+def grown(recorder: ConfidenceRecorder, place: int, seed: int, samples: int) -> dict[str, Tensor]:
+    """Return how the confidence of one recorded network grew, as met while it trained.
+
+    Returns:
+        ``mean_bias`` (epochs,), the mean ρ̂; ``histograms`` (epochs, 5), Table 1's counts;
+        ``intervals`` (epochs, 5), the mean confidence of the samples that end in each of its
+        intervals, NaN where none does; ``train_nll`` (epochs,), the plain cross-entropy of the
+        training samples; and ``first_nll`` (parts,), the same in equal parts of the first tenth of
+        all steps. Both are from confidences in half precision.
+    """
+    every = [recorder.histogram(epoch)[place] for epoch in range(recorder.epochs)]
+    confidence = recorder.confidence[place, :, :samples].float()
+    ends = torch.bucketize(
+        recorder.final_confidence[place, :samples], torch.tensor(EDGES, dtype=torch.float64)
+    )
+    intervals = [confidence[:, ends == k].mean(1) for k in range(len(EDGES) + 1)]
+    nll = -confidence.clamp_min(SMALLEST).log()
+    orders = [order_of_epoch(seed, e, samples) for e in range(math.ceil(FIRST * recorder.epochs))]
+    met = torch.cat([nll[epoch, order] for epoch, order in enumerate(orders)])
+    first = met[: round(FIRST * recorder.epochs * samples)].tensor_split(PARTS)
+    return {
+        "mean_bias": recorder.mean_bias[place].float(),
+        "histograms": torch.stack(every).int(),
+        "intervals": torch.stack(intervals, 1),
+        "train_nll": nll.mean(1),
+        "first_nll": torch.stack([part.mean() for part in first]),
+    }
 
 
 def spread(model: Classifier, dataset: Dataset) -> tuple[dict[str, float], dict[str, Tensor]]:

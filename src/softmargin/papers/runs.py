@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +49,12 @@ class Runs:
         """The tasks that something is claimed of: those that do not only serve another."""
         return [task for task in self.tasks if not task.serves]
 
+    def only(self, task: Task) -> Runs:
+        """Return the runs of one task."""
+        fewer = copy(self)
+        fewer.grid = [(own, methods) for own, methods in self.grid if own.name == task.name]
+        return fewer
+
     def serving(self, task: Task) -> Task | None:
         """Return the task that serves another one, or None."""
         return next((each for each in self.tasks if each.serves == task.name), None)
@@ -88,10 +95,12 @@ class Runs:
         """Return the results of a method in the order of seeds, and its place in each."""
         own = self.method(task, method) if isinstance(method, str) else method
         if (task.name, own.name) not in self._found:
-            found = [self._results[cell.key] for cell in task.cells([own], self.scope.seeds)]
-            variant = task.variant(own)
+            found = [
+                (self._results[cell.key], variant)
+                for cell, variant in task.places(own, self.scope.seeds)
+            ]
             self._found[task.name, own.name] = [
-                (result, result.numbers["variants"].index(variant)) for result in found
+                (result, result.numbers["variants"].index(variant)) for result, variant in found
             ]
         return self._found[task.name, own.name]
 

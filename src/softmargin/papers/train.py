@@ -17,7 +17,9 @@ from softmargin.data import Dataset
 from softmargin.papers import measure
 from softmargin.papers.core import Array, Progress, Result
 from softmargin.papers.desk import MNIST_METHODS
+from softmargin.papers.grid import of_seed
 from softmargin.papers.images import as_trained, load_part
+from softmargin.papers.regimes import WITHIN_UNIT
 from softmargin.training import RunFolder, TrainingConfig, train, train_together
 from softmargin.training.parts import make_head
 from softmargin.training.trainer import find_device
@@ -192,27 +194,41 @@ class _Angles:
 
 # --- MNIST
 
+PIXELS = data.Normalize((0.0,), (1.0,))  # from 0 to 1, as they are
 MNIST_VARIANTS = {method.short_name: method for method in MNIST_METHODS}
 
 
 def train_mnist(config: Mapping[str, Any], folder: Path, progress: Progress) -> Result:
-    """Train every variant of a cell from one seed, and measure them.
+    """Train every variant of a cell from one seed or several, and measure them.
 
-    Besides what :func:`measure.recorded` returns there are the numbers ``variants`` (their names),
-    ``samples`` and ``inputs``, and the scores of ``CURVES`` and the training loss by epoch,
-    (variants, epochs).
+    Besides what :func:`measure.recorded` returns there are the numbers ``variants`` (their names,
+    with the seed where there are several, the variants of the first seed first), ``samples`` and
+    ``inputs``, and the scores of ``CURVES`` and the training loss by epoch, (variants, epochs).
     """
     dataset = data.load(config["data"], seed=config["seed"])
     variants = config["variants"]
+    names, seeds = list(variants), config.get("seeds", [config["seed"]])
+    if "seeds" in config:
+        names = [of_seed(variant, seed) for seed in seeds for variant in variants]
+    normalize = PIXELS if config.get("inputs") == WITHIN_UNIT else None
     together = train_together(
-        [mnist_config(config, variant) for variant in variants],
+        [mnist_config({**config, "seed": seed}, each) for seed in seeds for each in variants],
         dataset=dataset,
         out=folder / "models",
         record=True,
+        parts=1 if "seeds" in config else None,  # tiny networks: steps cost more than products
+        normalize=normalize,
         progress=lambda done, total: progress(TRAINING * done / total),
     )
-    result = measure.recorded(together, dataset, variants.index("1"), features=config["features"])
-    result.numbers["variants"] = list(variants)
+    result = measure.recorded(
+        together,
+        dataset,
+        range(len(variants)),
+        variants.index("1"),
+        features=config["features"],
+        normalize=normalize,
+    )
+    result.numbers["variants"] = names
     result.numbers["samples"] = len(dataset.train)
     result.numbers["inputs"] = dataset.train.x[0].numel()
     for name in ("train_loss", *CURVES):
@@ -223,7 +239,8 @@ def train_mnist(config: Mapping[str, Any], folder: Path, progress: Progress) -> 
 
 def mnist_config(config: Mapping[str, Any], variant: str) -> TrainingConfig:
     """Return how one variant of a cell of MNIST is trained."""
-    of_model, others = ("widths", "last_activation"), ("variants", "warm_up", "features")
+    of_model = ("widths", "last_activation")
+    others = ("variants", "warm_up", "features", "inputs", "seeds")
     return TrainingConfig.from_dict(
         {
             **{name: each for name, each in config.items() if name not in (*of_model, *others)},

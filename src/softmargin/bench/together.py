@@ -1,20 +1,21 @@
-"""Many small networks at once against the same ones trained one after the other.
+"""Many small networks at once beside the same ones trained one after the other.
 
 Iris, 100 folds times 7 methods: 700 networks 4-32-32-3, batch 32, Adam. One after the other is
-timed on 21 of them, three of each method, and taken times 700/21.
+timed on three of each method, scikit-learn on 20 softmax networks.
 """
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
-from sklearn.neural_network import MLPClassifier
 
 from softmargin import data, models
+from softmargin.bench.measure import Contenders
+from softmargin.bench.peers import Case, found
 from softmargin.data.sampling import stratified_folds
 from softmargin.training import Fold, TrainingConfig, train_together
 from softmargin.training.parts import make_center, make_head, make_loss
@@ -63,7 +64,7 @@ def alone(config: TrainingConfig, fold: Fold) -> None:
     optimizer = torch.optim.Adam([*network.parameters(), *head.parameters()], lr=config.lr)
     for _ in range(EPOCHS):
         order = torch.randperm(len(x))
-        for chosen in order.split(BATCH):
+        for chosen in torch.split(order, BATCH):
             optimizer.zero_grad()
             features = network(x[chosen])
             loss = criterion(head(features, y[chosen]), y[chosen])
@@ -75,6 +76,8 @@ def alone(config: TrainingConfig, fold: Fold) -> None:
 
 def scikit_learn(fold: Fold, seed: int) -> None:
     """Train one softmax network with scikit-learn."""
+    from sklearn.neural_network import MLPClassifier
+
     whole = data.load_table("iris").whole
     x, y = whole.x[fold.train], whole.y[fold.train]
     x = (x - x.mean(0)) / x.std(0, correction=0)
@@ -88,68 +91,56 @@ def scikit_learn(fold: Fold, seed: int) -> None:
         tol=0.0,
         random_state=seed,
     )
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it stops after so many epochs is what is asked for
         model.fit(x.numpy(), y.numpy())
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def several(configs: list[TrainingConfig], folds: list[Fold]) -> Callable[[], object]:
+    """Return the training of many models together."""
+    return partial(train_together, configs, folds=folds, evaluate_every=None)
 
 
-def many_methods() -> None:
-    """Print how much faster 700 models of 7 methods are together."""
-    configs, folds = members(METHODS, 100)
-    few = range(0, 21)  # three of each method
-    together, one_by_one = [], []
-    for _ in range(3):
-        together.append(timed(lambda: train_together(configs, folds=folds, evaluate_every=None)))
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)  # two threads are slower than one on networks this small
-        one_by_one.append(timed(lambda: [alone(configs[i], folds[i]) for i in few]))
+def one_by_one(configs: list[TrainingConfig], folds: list[Fold], count: int) -> None:
+    """Train the first models one after the other, on one thread, which is quicker so small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for config, fold in zip(configs[:count], folds[:count], strict=True):
+            alone(config, fold)
+    finally:
         torch.set_num_threads(before)
-    peer, ours = min(one_by_one) / len(few) * len(configs), min(together)
-    show("700 models of 7 methods, PyTorch one by one", peer, ours, 25)
 
 
-def softmax_alone() -> None:
-    """Print how much faster the softmax networks are than scikit-learn's."""
-    configs, folds = members({"softmax": {}}, 100)
-    together, peers = [], []
-    for _ in range(3):
-        together.append(timed(lambda: train_together(configs, folds=folds, evaluate_every=None)))
-        peers.append(timed(lambda: [scikit_learn(folds[i], i) for i in range(20)]))
-    show("100 softmax models, scikit-learn", min(peers) / 20 * 100, min(together), 10)
+def of_together(quick: bool) -> Iterator[Case]:
+    """Give networks trained together beside networks trained one after the other."""
+    folds, few = (1, 2) if quick else (100, 21)
+    many = members({"softmax": {}, "AdaCos": METHODS["AdaCos"]} if quick else METHODS, folds)
+    contenders: Contenders = {
+        "one after the other": partial(one_by_one, *many, few),
+        "together": several(*many),
+    }
+    count = len(many[0])
+    bounds = {} if quick else {"together": 1 / 60}
+    shares = {"one after the other": few / count}
+    yield Case(
+        "together",
+        f"{count} models of {count // folds} methods",
+        contenders,
+        bounds,
+        shares,
+        long=True,
+    )
+    if not found("sklearn"):
+        return
+    same = members({"softmax": {}}, folds)
+    few = min(20, folds)
 
+    def peer() -> None:
+        for number in range(few):
+            scikit_learn(same[1][number], number)
 
-def growth() -> None:
-    """Print the cost of a model's step as more are trained together."""
-    print(f"{'models':>8}{'µs per model-step':>20}")
-    for count in (1, 10, 100, 1000):
-        configs, folds = members({"softmax": {}}, count)
-        work = functools.partial(train_together, configs, folds=folds, evaluate_every=None)
-        best = min(timed(work) for _ in range(2))
-        print(f"{count:8}{best / (count * EPOCHS * 5) * 1e6:20.1f}")
-
-
-def show(what: str, peer: float, ours: float, bound: float) -> None:
-    """Print one comparison."""
-    verdict = "ok" if peer / ours >= bound else "BELOW"
-    print(f"{what:46}{peer:8.1f} s{ours:8.2f} s  {peer / ours:6.1f}× of {bound}×  {verdict}")
-
-
-def main() -> None:
-    """Print all comparisons."""
-    print(f"\nNetworks trained together, {EPOCHS} epochs, batch {BATCH}, width {WIDTH}")
-    many_methods()
-    softmax_alone()
-    growth()
-
-
-if __name__ == "__main__":
-    main()
+    contenders = {"scikit-learn": peer, "together": several(*same)}
+    bounds = {} if quick else {"together": 1 / 15}
+    shares = {"scikit-learn": few / folds}
+    yield Case("together", f"{folds} softmax models", contenders, bounds, shares, long=True)

@@ -1,0 +1,1 @@
+"""How fast the library is beside what else a user might take: ``softmargin bench``."""

@@ -1,0 +1,106 @@
+"""How everything is measured: contenders take turns, and the best of many turns counts.
+
+Taking turns spreads a noisy neighbour over all contenders; the best of many turns is the least
+disturbed one. Before every contender the first one has a turn, so that none finds what the one
+before it left in the caches. Only ratios between contenders of one run mean anything. Their spread
+is that of the ratios that parts of the run would have given alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch.profiler import ProfilerActivity, profile
+
+Contenders = Mapping[str, Callable[[], object]]
+PARTS = 5
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One contender of one comparison.
+
+    Attributes:
+        name: of the contender.
+        seconds: the best turn.
+        ratio: of that to the first contender's best.
+        low: the smallest ratio among parts of the run.
+        high: the largest one.
+    """
+
+    name: str
+    seconds: float
+    ratio: float
+    low: float
+    high: float
+
+
+def best_by_part(
+    contenders: Contenders, seconds: float, parts: int = PARTS
+) -> dict[str, list[float]]:
+    """Return the best time of each contender in every part of a run of about ``seconds``."""
+    for contender in contenders.values():
+        contender()
+    first, *others = contenders
+    order = [name for other in others for name in (first, other)] or [first]
+    best: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(parts):
+        end = time.perf_counter() + seconds / parts
+        found = dict.fromkeys(contenders, math.inf)
+        while math.inf in found.values() or time.perf_counter() < end:
+            for name in order:
+                begin = time.perf_counter()
+                contenders[name]()
+                found[name] = min(found[name], time.perf_counter() - begin)
+        for name, value in found.items():
+            best[name].append(value)
+    return best
+
+
+def best_times(contenders: Contenders, seconds: float = 2.0) -> dict[str, float]:
+    """Return the best time of each contender in seconds."""
+    return {name: min(times) for name, times in best_by_part(contenders, seconds).items()}
+
+
+def ratios(contenders: Contenders, seconds: float, parts: int = PARTS) -> list[Ratio]:
+    """Return every contender beside the first one."""
+    best = best_by_part(contenders, seconds, parts)
+    base = next(iter(best.values()))
+    rows = []
+    for name, times in best.items():
+        each = [own / other for own, other in zip(times, base, strict=True)]
+        rows.append(Ratio(name, min(times), min(times) / min(base), min(each), max(each)))
+    return rows
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Return how far what PyTorch has allocated rises during a call, above its lowest before."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the profiler talks
+    work()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        work()
+    events = record.profiler.kineto_results.events()
+    changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
+    total = lowest = peak = 0
+    for _, change in sorted(changes, key=lambda event: event[0]):
+        total += change
+        lowest = min(lowest, total)
+        peak = max(peak, total - lowest)
+    return peak
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return p of the power law seconds ∝ size^p that fits best on logarithmic axes.
+
+    Example:
+        >>> round(exponent([10, 100, 1000], [2e-6, 2e-5, 2e-4]), 6)
+        1.0
+    """
+    x, y = ([math.log(value) for value in values] for values in (sizes, seconds))
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return covariance / sum((a - mean_x) ** 2 for a in x)

@@ -1,0 +1,214 @@
+"""Losses by the Triton kernels of :mod:`softmargin.functional._triton_rows`, on CUDA devices.
+
+What they do not know is left to PyTorch's operations. Nothing here waits for the device: settings
+stay where they are, and a class that does not exist makes the loss NaN.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softmargin.functional import _checks as checks
+from softmargin.functional._criterion import result_dtype
+from softmargin.functional._products import Samples
+from softmargin.functional.margins import LIMITS, compute_dtype, needs_plain_operations
+
+DEVICES = {"cuda"}
+"""Types of devices that the kernels are used on."""
+
+MOST_CLASSES_AT_A_TIME = 4096
+FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
+Again = Callable[[Tensor], Tensor]
+
+
+@functools.cache
+def kernels() -> ModuleType | None:
+    """Return the kernels, None where there is no Triton."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    return importlib.import_module("softmargin.functional._triton_rows")
+
+
+def loss(
+    form: str,
+    setting: float | Tensor,
+    input: Tensor,
+    target: Tensor,
+    tau: float | Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+    again: Again,
+    *,
+    pull: tuple[float | Tensor, str] | None = None,
+    compensate: bool = False,
+) -> Tensor:
+    """Return a loss by Triton, or by PyTorch's operations; arguments as in ``_fused.loss``."""
+    given = (setting, tau, weight)
+    if not _takes(input, target, pull, *given) or kernels() is None:
+        return again(input)
+    checks.check_choice("reduction", reduction, checks.REDUCTIONS)
+    checks.check_label_smoothing(label_smoothing)
+    checks.check_ignore_index(ignore_index)
+    checks.check_setting("tau", tau)
+    classes = input.shape[1]
+    if weight is not None:
+        checks.check_weight(weight, classes)
+    if form in ("decay", "floored"):
+        checks.check_setting("beta", setting, classes)
+    samples = Samples(target, weight, ignore_index)
+    call = Call(form, setting, input, tau, samples, label_smoothing, again)
+    call.reduction, call.compensate = reduction, compensate
+    return _Loss.apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _takes(input: Tensor, target: Tensor, pull: object, *settings: float | Tensor | None) -> bool:
+    """Whether the kernels know this kind of arguments, and nobody follows the operations."""
+    if not isinstance(input, Tensor) or input.device.type not in DEVICES or pull is not None:
+        return False
+    if needs_plain_operations() or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._get_tracing_state() is not None or input.dtype not in LIMITS:
+        return False
+    given = [input, target, *(x for x in settings if isinstance(x, Tensor))]
+    if any(type(x) not in (Tensor, nn.Parameter) for x in given):
+        return False
+    if any(x.ndim and x.device != input.device for x in given):
+        return False
+    if any(x.requires_grad for x in given[1:]) or input.ndim != 2 or input.shape[1] < 2:
+        return False
+    right = target.dtype in (torch.int64, torch.uint8) and target.shape == input.shape[:1]
+    return right and len(input) > 0
+
+
+class Call:
+    """One call of the kernels: their arguments, and what the backward pass needs."""
+
+    reduction: str
+    compensate: bool
+
+    def __init__(
+        self,
+        form: str,
+        setting: float | Tensor,
+        input: Tensor,
+        tau: float | Tensor,
+        samples: Samples,
+        label_smoothing: float,
+        again: Again,
+    ) -> None:
+        device, self.again = input.device, again
+        self.dtype = compute_dtype(input)
+        self.form, self.smooth = FORMS[form], label_smoothing > 0
+        self.norm = samples.norm()
+        counted = samples.counted().to(self.dtype)
+        index = samples.index()
+        assert index is not None
+        self.index = index.squeeze(1).contiguous()
+        self.parameters = _parameters(form, setting, device)
+        self.tau = torch.as_tensor(tau, dtype=torch.float64).to(device, non_blocking=True)
+        own, every = counted, counted
+        self.weights = torch.ones(input.shape[1], dtype=self.dtype, device=device)
+        if samples.weight is not None:
+            self.weights = samples.weight.detach().to(self.dtype).contiguous()
+            own = samples.shares().to(self.dtype)
+        self.samples = own
+        self.shares = own * (1 - label_smoothing)
+        self.smooths = every * (label_smoothing / input.shape[1])
+        self.factor: Tensor | float = 1.0
+        block = 2 ** math.ceil(math.log2(input.shape[1]))
+        self.block = min(MOST_CLASSES_AT_A_TIME, block)
+        self.kept = torch.empty((len(input), 4), dtype=self.dtype, device=device)
+        self.places = torch.empty_like(self.index)
+
+    def arguments(self, logits: Tensor) -> tuple[Any, ...]:
+        """Return those that both kernels have first."""
+        per_class = 1 if self.parameters.ndim else 0
+        settings = (self.parameters, per_class, self.tau, self.weights, self.shares, self.smooths)
+        return (logits, logits.stride(0), self.index, *settings)
+
+    def options(self, rows: ModuleType) -> dict[str, Any]:
+        """Return what the kernels are compiled for."""
+        kind = rows.tl.float64 if self.dtype == torch.float64 else rows.tl.float32
+        return {"FORM": self.form, "SMOOTH": self.smooth, "TYPE": kind, "BLOCK": self.block}
+
+    def losses(self, logits: Tensor) -> Tensor:
+        """Return the loss of every row, and keep what the gradient needs."""
+        rows = kernels()
+        assert rows is not None
+        out = self.kept.new_empty(len(logits))
+        rest = out, self.kept, self.places, logits.shape[1]
+        lowest = LIMITS[logits.dtype][0]
+        grid = (len(logits),)
+        rows.losses[grid](*self.arguments(logits), *rest, LOWEST=lowest, **self.options(rows))
+        if self.compensate:
+            self.factor = self._compensation()
+        return out * self.factor
+
+    def _compensation(self) -> Tensor:
+        """Return the mean of 1 - p over the mean of the gradient's magnitude (GD eq. 10)."""
+        xi, log_beta = self.kept[:, 2], self.parameters.to(self.dtype)
+        if log_beta.ndim:
+            log_beta = log_beta[self.index]
+        plain = (torch.sigmoid(xi) * self.samples).sum()
+        own = (torch.sigmoid(xi - log_beta) * self.samples).sum()
+        return torch.where(own > 0, plain / torch.where(own > 0, own, 1.0), 1.0)
+
+    def gradient(self, logits: Tensor, upstream: Tensor) -> Tensor:
+        """Return the gradient of the logits for one of the loss."""
+        rows = kernels()
+        assert rows is not None
+        above = upstream.to(self.dtype) * self.factor
+        if self.reduction == "mean":
+            above = above / self.norm
+        above = above.expand(len(logits)).contiguous()
+        found = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+        rest = above, self.kept, self.places, found, logits.shape[1]
+        rows.gradients[(len(logits),)](*self.arguments(logits), *rest, **self.options(rows))
+        return found
+
+
+def _parameters(form: str, setting: float | Tensor, device: torch.device) -> Tensor:
+    """Return log β, one per class where there is that, or γ, in float64 on the device."""
+    value = torch.as_tensor(setting).detach().to(torch.float64).to(device, non_blocking=True)
+    if form == "focal":
+        return value
+    return -value if form == "margin" else value.log().contiguous()
+
+
+class _Loss(torch.autograd.Function):
+    """The kernels as one function of the logits."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, call: Call) -> Tensor:
+        logits = input.detach()
+        logits = logits if logits.stride(1) == 1 else logits.contiguous()
+        losses = call.losses(logits)
+        ctx.save_for_backward(input)
+        ctx.call, ctx.result = call, result_dtype(input, call.index)
+        if call.reduction != "none":
+            losses = losses.sum()
+        if call.reduction == "mean":
+            losses = losses / call.norm
+        return losses.to(ctx.result)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        (input,) = ctx.saved_tensors
+        call: Call = ctx.call
+        if torch.is_grad_enabled() or needs_plain_operations():
+            with torch.enable_grad():
+                loss = call.again(input).to(ctx.result)
+            create = torch.is_grad_enabled()
+            return torch.autograd.grad(loss, input, upstream, create_graph=create)[0], None
+        logits = input if input.stride(1) == 1 else input.contiguous()
+        return call.gradient(logits.detach(), upstream), None
