@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PROGRAMS = sorted([*DOCS.glob("gallery/*.py"), *DOCS.glob("notebooks/*.ipynb")])
+NOTEBOOKS = sorted(DOCS.glob("notebooks/*.ipynb"))
+PROGRAMS = [*sorted(DOCS.glob("gallery/*.py")), *NOTEBOOKS]
 NEEDS = {"boosting": "lightgbm"}
 
 
@@ -44,7 +45,7 @@ def test_every_program_is_in_the_gallery():
     assert listed == {path.with_suffix("") for path in PROGRAMS}
 
 
-@pytest.mark.parametrize("path", DOCS.glob("notebooks/*.ipynb"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_stored_without_results(path):
     notebook = json.loads(path.read_text("utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
