@@ -1,4 +1,4 @@
-"""Leave out what needs a framework that is not installed; what needs one is slow."""
+"""Leave out what needs a framework that is not installed; frameworks and docs are slow."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,8 +36,8 @@ collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framewo
 
 
 def is_slow(path: Path) -> bool:
-    """Return whether a file needs a framework, whose import alone takes seconds."""
-    return any(path.is_relative_to(ROOT / each) for each in NEEDS)
+    """Return whether a file needs a framework, whose import takes seconds, or is of the docs."""
+    return any(path.is_relative_to(ROOT / each) for each in (*NEEDS, "docs"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
