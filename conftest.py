@@ -38,8 +38,8 @@ collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framewo
 
 
 def is_slow(path: Path) -> bool:
-    """Return whether a file needs a framework, whose import alone takes seconds."""
-    return any(path.is_relative_to(ROOT / each) for each in NEEDS)
+    """Return whether a file needs a framework, whose import takes seconds, or is of the docs."""
+    return any(path.is_relative_to(ROOT / each) for each in (*NEEDS, "docs"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -48,6 +48,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if fast and is_slow(collection_path) else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests in files that are slow."""
     for item in items:

@@ -86,6 +86,7 @@ def test_counts_shapes_and_provenance(loaded, given, name):
         assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PART)
 def test_means_and_deviations(loaded, name):
     pytest.importorskip("PIL")

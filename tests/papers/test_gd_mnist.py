@@ -74,6 +74,7 @@ def test_every_count_is_of_all_samples(finished):
                 assert sums.tolist() == [result.numbers["samples"]] * len(sums)
 
 
+@pytest.mark.slow
 def test_scores_agree_with_their_curves_and_with_the_logits(finished, digits):
     for _, result in finished["gd-fig4"]:
         final = result.numbers["final"]
@@ -231,6 +232,7 @@ def test_every_outcome_is_whole_and_small(outcomes):
             assert table.entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_ID)
 def test_charts_of_the_full_size_stay_below_100_kb(finished, name):
     """Results as long as at desk scale: all variants, all epochs, 1,000 features."""

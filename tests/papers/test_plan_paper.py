@@ -48,6 +48,7 @@ def test_two_steps_of_paper_scale(data_name, model, method, parameters, steps):
     assert found.parameters == parameters
 
 
+@pytest.mark.slow
 def test_a_trial_is_made_once_for_all_seeds():
     cells = recipes.CIFAR10[3].cells(m.betas(5), [0, 1])
     assert cells[0].key != cells[1].key

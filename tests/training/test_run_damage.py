@@ -51,8 +51,9 @@ def outcome(command: list[str], capsys) -> tuple[int, str, str]:
     return code, out.split("\n\nRun:")[0].split("nothing was run.\n")[-1].strip(), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("state", [pytest.param("finished", marks=pytest.mark.slow), "stopped"])
+@pytest.mark.parametrize("state", ["finished", "stopped"])
 def test_damage_is_named_or_harmless(tmp_path, capsys, runs, state: str, name: str) -> None:
     if not (runs[state] / name).exists():
         pytest.skip("a stopped run has no such file")
