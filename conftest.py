@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 # what needs which framework
 NEEDS = {
+    "src/softmargin/functional/_triton_rows.py": "triton",
+    "tests/kernel/triton_interpreted.py": "triton",
     "src/softmargin/integrations/boosting/lightgbm.py": "lightgbm",
     "src/softmargin/integrations/boosting/xgboost.py": "xgboost",
     "src/softmargin/integrations/lightning.py": "lightning",
