@@ -9,6 +9,8 @@ ROOT = Path(__file__).parent
 
 # what needs which framework
 NEEDS = {
+    "src/softmargin/functional/_triton_rows.py": "triton",
+    "tests/kernel/triton_interpreted.py": "triton",
     "src/softmargin/integrations/boosting/lightgbm.py": "lightgbm",
     "src/softmargin/integrations/boosting/xgboost.py": "xgboost",
     "src/softmargin/integrations/lightning.py": "lightning",

@@ -96,7 +96,9 @@ class Setting:
             module._buffers[self.name] = _on(here or torch.as_tensor(value).device, value).clone()
         if old is not None and old.is_meta:  # nothing there to write to: keep it for later
             module._given[self.name] = _remembered(value)
-        if self.neutral is not None:
+        if isinstance(value, Tensor) and value.device.type not in ("cpu", "meta"):
+            module._neutral.pop(self.name, None)  # to look would be to wait for the device
+        elif self.neutral is not None:
             module._mark_neutral(self, value)
 
     def learn_logarithm(self, module: ModuleWithSettings, value: float | Tensor) -> None:
