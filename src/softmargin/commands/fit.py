@@ -176,7 +176,7 @@ def read_labels(path: Path, target: str | None) -> tuple[TableFile, str, Any]:
         target_of_npz,
     )
 
-    file = read_columns(path, set() if target is None else {target})
+    file = read_columns(path, {target} if target is not None else set())
     if target is None:
         target = target_of_npz(file) if file.features else None
     if target is None:
