@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile
@@ -79,9 +80,8 @@ def ratios(contenders: Contenders, seconds: float, parts: int = PARTS) -> list[R
 
 def peak_bytes(work: Callable[[], object]) -> int:
     """Return how far what PyTorch has allocated rises during a call, above its lowest before."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the profiler talks
     work()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         work()
     events = record.profiler.kineto_results.events()
     changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
@@ -91,6 +91,19 @@ def peak_bytes(work: Callable[[], object]) -> int:
         lowest = min(lowest, total)
         peak = max(peak, total - lowest)
     return peak
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let nothing through to standard error, where the profiler's own library talks."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
