@@ -142,7 +142,7 @@ void gradient_of_target(const Row<Real> &row, const Call &call, Batch &batch, in
 }
 
 // The same with λ·D, how far the others are from level. With d_i = z_i - rival, the derivatives
-// are q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for D(u‖q) : not with masked classes.
+// are q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for D(u‖q). Not with masked classes.
 template <class Real>
 void sums_of_divergence(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
   const int64_t target = batch.place[t];

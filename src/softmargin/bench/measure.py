@@ -1,9 +1,10 @@
 """How everything is measured: contenders take turns, and the best of many turns counts.
 
 Taking turns spreads a noisy neighbour over all contenders; the best of many turns is the least
-disturbed one. Before every contender the first one has a turn, so that none finds what the one
-before it left in the caches. Only ratios between contenders of one run mean anything. Their spread
-is that of the ratios that parts of the run would have given alone.
+disturbed one. Each contender takes turns with the first one alone, so that both find the caches as
+the other left them: in a round of many, all are slower, and the one that comes up most often is
+slowed least. Only ratios within a pair mean anything. Their spread is that of the ratios that parts
+of the run would have given alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile
@@ -45,16 +47,14 @@ def best_by_part(
     """Return the best time of each contender in every part of a run of about ``seconds``."""
     for contender in contenders.values():
         contender()
-    first, *others = contenders
-    order = [name for other in others for name in (first, other)] or [first]
     best: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(parts):
         end = time.perf_counter() + seconds / parts
         found = dict.fromkeys(contenders, math.inf)
         while math.inf in found.values() or time.perf_counter() < end:
-            for name in order:
+            for name, contender in contenders.items():
                 begin = time.perf_counter()
-                contenders[name]()
+                contender()
                 found[name] = min(found[name], time.perf_counter() - begin)
         for name, value in found.items():
             best[name].append(value)
@@ -67,21 +67,22 @@ def best_times(contenders: Contenders, seconds: float = 2.0) -> dict[str, float]
 
 
 def ratios(contenders: Contenders, seconds: float, parts: int = PARTS) -> list[Ratio]:
-    """Return every contender beside the first one."""
-    best = best_by_part(contenders, seconds, parts)
-    base = next(iter(best.values()))
-    rows = []
-    for name, times in best.items():
-        each = [own / other for own, other in zip(times, base, strict=True)]
-        rows.append(Ratio(name, min(times), min(times) / min(base), min(each), max(each)))
-    return rows
+    """Return every contender beside the first one, with which it has taken turns."""
+    first, *others = contenders
+    rows, base = [], math.inf
+    for name in others:
+        pair = {first: contenders[first], name: contenders[name]}
+        theirs, own = best_by_part(pair, seconds, parts).values()
+        each = [ours / other for ours, other in zip(own, theirs, strict=True)]
+        rows.append(Ratio(name, min(own), min(own) / min(theirs), min(each), max(each)))
+        base = min(base, *theirs)
+    return [Ratio(first, base, 1.0, 1.0, 1.0), *rows]
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
     """Return how far what PyTorch has allocated rises during a call, above its lowest before."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # or the profiler talks
     work()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with _quiet(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         work()
     events = record.profiler.kineto_results.events()
     changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
@@ -91,6 +92,19 @@ def peak_bytes(work: Callable[[], object]) -> int:
         lowest = min(lowest, total)
         peak = max(peak, total - lowest)
     return peak
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let nothing through to standard error, where the profiler's own library talks."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:

@@ -112,7 +112,9 @@ def measure(
                     weight, limit = weight / chunk.total, (limit * chunk.total).unsqueeze(1)
                 sums.addmv_(values.t(), weight)
                 found.append(_find_likely(values, limit, first - start))
-        block = _Chunk(*(torch.cat(each) for each in zip(*chunks, strict=True)))
+        block = chunks[0]
+        if len(chunks) > 1:
+            block = _Chunk(*(torch.cat(each) for each in zip(*chunks, strict=True)))
         # before the values are used
         like = _check_values(batch, block, from_logits, start)
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
