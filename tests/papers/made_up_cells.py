@@ -291,9 +291,6 @@ def _of_one_seed(config: Mapping[str, Any], own: np.random.Generator) -> Result:
         "train_loss": arrays["nll"] * 0.5,
         "test_logits": np.stack([_logits(classes, seed, s, own) for s in strength]),
         "groups": np.stack([_groups(s, epochs, own) for s in strength]),
-        "intervals": np.stack([_groups(-s, epochs, own) for s in strength]),
-        "train_nll": arrays["nll"] * 0.7,
-        "first_nll": np.stack([_curve(2.3, 0.8, 24, own, pace=4.0 - s) for s in strength]),
         "mean_bias": np.stack([_curve(2.2, 1.0 + 0.1 * s, epochs, own) for s in strength]),
         "traces": np.stack([_traces(s, epochs, own) for s in strength]),
         "histograms": histograms.astype(np.int32),
@@ -307,6 +304,11 @@ def _of_one_seed(config: Mapping[str, Any], own: np.random.Generator) -> Result:
             "labels": labels,
             "weights": own.normal(size=(len(variants), classes, 2)),
         }
+    arrays |= {
+        "intervals": np.stack([_groups(-s, epochs, own) for s in strength]),
+        "train_nll": arrays["nll"] * 0.7,
+        "first_nll": np.stack([_curve(2.3, 0.8, 24, own, pace=4.0 - s) for s in strength]),
+    }
     return Result(numbers, arrays)
 
 
