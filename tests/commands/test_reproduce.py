@@ -119,11 +119,11 @@ def test_unknown_filters_are_refused(
 
 
 def test_plan_shows_cells_steps_and_time(run: Run) -> None:
-    code, output, errors = run("plan", "gd-tab1", "gd-fig4", "gd-fig2", "--scale", "smoke")
+    code, output, errors = run("plan", "gd-tab1", "gd-fig3", "gd-fig2", "--scale", "smoke")
     assert (code, errors) == (0, "")
     for words in (
-        "gd-tab1 at smoke scale: 2 cells, 1,360 steps of single networks",
-        "digits, confidences, seed 1  5 variants: fcnn widths 50-20 on digits, 8 epochs",
+        "gd-tab1 at smoke scale: 2 cells, 3,808 steps of single networks",
+        "seeds 0, 1   7 variants × 2 seeds: fcnn widths 50-20 on digits, 8 epochs",
         "nothing: theory",
         "in all 3 cells",
     ):
