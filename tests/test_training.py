@@ -71,7 +71,7 @@ def pairs():
             yield pytest.param(head, loss, id=f"{head}-{loss}", marks=slow)
 
 
-@pytest.mark.parametrize(("head_name", "loss_name"), pairs())
+@pytest.mark.parametrize(("head_name", "loss_name"), list(pairs()))
 def test_two_epochs_resumed_in_the_middle(head_name, loss_name):
     straight = build(head_name, loss_name)
     before = cross_entropy(straight)

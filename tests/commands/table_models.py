@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -45,3 +46,15 @@ def refused(words, capsys, *said):
     for each in said:
         assert each in error
     assert sorted(str(path) for path in Path.cwd().rglob("*")) == before
+
+
+def fit_trees(folder):
+    """Write a table to a folder, fit a model on it there, and return the folder."""
+    (folder / "trees.csv").write_text(text_of(cells()))
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert main(["fit", "trees.csv", "--target", "kind", *QUICK]) == 0
+    finally:
+        os.chdir(before)
+    return folder

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,13 +18,28 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from table_models import HEADER, QUICK, cells, refused, text_of, weights
+from table_models import HEADER, QUICK, cells, fit_trees, refused, text_of, weights
 
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
 from softmargin.estimators import TableModel, resuming
 from softmargin.training import arrays
 from tests.chromium_page import CHROMIUM, browser
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a folder with a table and the model fitted on it."""
+    return fit_trees(tmp_path_factory.mktemp("fit"))
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """Return a copy of it to work in."""
+    shutil.copytree(made, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
 
 # --- fit
 

@@ -12,11 +12,26 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from table_models import cells, refused, text_of
+from table_models import cells, fit_trees, refused, text_of
 
 from softmargin.cli import main
 from softmargin.data.columns import read_columns
 from softmargin.estimators import MarginClassifier, MarginClassifierCV, TableModel
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return a folder with a table and the model fitted on it."""
+    return fit_trees(tmp_path_factory.mktemp("fit"))
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """Return a copy of it to work in."""
+    shutil.copytree(made, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
 
 # --- predict
 

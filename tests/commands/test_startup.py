@@ -130,14 +130,14 @@ def answer(words, folder):
     return done.returncode, done.stdout, said, slow.split()[1:]
 
 
-@pytest.mark.parametrize("words", first_of_each(ANSWERS))
+@pytest.mark.parametrize("words", list(first_of_each(ANSWERS)))
 def test_an_answer_needs_no_torch(words, tmp_path):
     code, output, said, slow = answer(words, tmp_path)
     assert (code, said, slow) == (0, [], [])
     assert "softmargin" in output
 
 
-@pytest.mark.parametrize("words", first_of_each(map(str.split, MISTAKES)))
+@pytest.mark.parametrize("words", list(first_of_each(map(str.split, MISTAKES))))
 def test_a_mistake_needs_no_torch(words, tmp_path):
     (tmp_path / "file").write_text("mine")
     code, output, said, slow = answer(words, tmp_path)

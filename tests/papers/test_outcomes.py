@@ -40,7 +40,7 @@ def test_cells_have_the_keys_they_always_had(scale):
     assert keys(scale) == json.loads((GOLDEN / "keys.json").read_text())[scale]
 
 
-@pytest.mark.parametrize("name", one_of_each_paper(IDS))
+@pytest.mark.parametrize("name", list(one_of_each_paper(IDS)))
 def test_tables_charts_and_setup_are_the_same(name):
     golden, found = stored(name), facts(name)
     compared = ("tables", "charts", "setup", "paper")
@@ -48,7 +48,7 @@ def test_tables_charts_and_setup_are_the_same(name):
     assert wrong[:20] == []
 
 
-@pytest.mark.parametrize("name", one_of_each_paper(IDS))
+@pytest.mark.parametrize("name", list(one_of_each_paper(IDS)))
 def test_verdicts_are_the_same(name):
     golden, found = stored(name)["verdict"], facts(name)["verdict"]
     for scale, expected in golden.items():

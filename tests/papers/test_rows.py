@@ -64,7 +64,7 @@ def made_up_results(plan, scope, accuracy):
 
 
 @pytest.mark.parametrize("scale", ["desk", "paper"])
-@pytest.mark.parametrize("name", one_of_each_paper(BY_ID))
+@pytest.mark.parametrize("name", list(one_of_each_paper(BY_ID)))
 def test_larger_scales_conclude_from_what_cells_give(name, scale):
     experiment = BY_ID[name]
     scope = experiment.scope(scale)
