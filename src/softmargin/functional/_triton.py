@@ -115,7 +115,7 @@ class Call:
         assert index is not None
         self.index = index.squeeze(1).contiguous()
         self.parameters = _parameters(form, setting, device)
-        self.tau = torch.as_tensor(tau, dtype=torch.float64).to(device, non_blocking=True)
+        self.tau = _on_device(tau, device)
         own, every = counted, counted
         self.weights = torch.ones(input.shape[1], dtype=self.dtype, device=device)
         if samples.weight is not None:
@@ -179,10 +179,17 @@ class Call:
 
 def _parameters(form: str, setting: float | Tensor, device: torch.device) -> Tensor:
     """Return log β, one per class where there is that, or γ, in float64 on the device."""
-    value = torch.as_tensor(setting).detach().to(torch.float64).to(device, non_blocking=True)
+    value = _on_device(setting, device)
     if form == "focal":
         return value
     return -value if form == "margin" else value.log().contiguous()
+
+
+def _on_device(setting: float | Tensor, device: torch.device) -> Tensor:
+    """Return a setting in float64; a number is filled in there, which a captured graph can do."""
+    if isinstance(setting, Tensor):
+        return setting.detach().to(torch.float64).to(device, non_blocking=True)
+    return torch.full((), float(setting), dtype=torch.float64, device=device)
 
 
 class _Loss(torch.autograd.Function):
