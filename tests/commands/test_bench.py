@@ -49,7 +49,7 @@ def test_a_quick_run_of_everything(tmp_path):
     results = json.loads((tmp_path / "bench.json").read_text())
     assert {row["group"] for row in results["ratios"]} == {*run.CASES, "smoothed"}
     assert {row["axis"] for row in results["growth"]} == {"N", "C", "K"}
-    assert "log" in (tmp_path / "growth.svg").read_text()
+    assert "<title>How time grows" in (tmp_path / "growth.svg").read_text()
 
 
 def test_contenders_take_turns():

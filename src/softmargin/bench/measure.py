@@ -61,9 +61,11 @@ def best_by_part(
     return best
 
 
-def best_times(contenders: Contenders, seconds: float = 2.0) -> dict[str, float]:
+def best_times(
+    contenders: Contenders, seconds: float = 2.0, parts: int = PARTS
+) -> dict[str, float]:
     """Return the best time of each contender in seconds."""
-    return {name: min(times) for name, times in best_by_part(contenders, seconds).items()}
+    return {name: min(times) for name, times in best_by_part(contenders, seconds, parts).items()}
 
 
 def ratios(contenders: Contenders, seconds: float, parts: int = PARTS) -> list[Ratio]:

@@ -46,7 +46,7 @@ def growth(quick: bool, seconds: float) -> list[Row]:
             rows.append(_law(axis, name, along, [each[name] for each in times]))
     counts = list(MODELS[:end])
     softmax: dict[str, Any] = {"softmax": {}}
-    of_models = [best_times({"": several(*members(softmax, k))}, seconds)[""] for k in counts]
+    of_models = [best_times({"": several(*members(softmax, k))}, seconds, 1)[""] for k in counts]
     return [*rows, _law("K", "train_together", counts, of_models)]
 
 
