@@ -18,7 +18,8 @@ from softmargin import functional as F
 from softmargin._kernel import library
 from softmargin.functional import _fused
 
-FAMILY = [case for case in CASES if "Hinge" not in case.name and "HardBias" not in case.name]
+WITHOUT_KERNEL = ("Hinge", "HardBias", "AdaFocal")
+FAMILY = [case for case in CASES if not any(word in case.name for word in WITHOUT_KERNEL)]
 OPTIONS = {
     f"{case.name}-{i}": (case.function, options)
     for case in FAMILY
