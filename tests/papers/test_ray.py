@@ -367,7 +367,7 @@ def test_a_server_that_fails_to_start_a_session_is_asked_again(
 def test_an_address_that_does_not_answer_is_refused_before_ray_tries(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_ray, "require_ray", lambda: None)  # it would try for a minute
+    monkeypatch.setattr(connecting, "require_ray", lambda: None)  # it would try for a minute
     with pytest.raises(ConnectionError, match="argument --ray: must be local or the address") as e:
         run_on_ray(cells(1), CellStore(tmp_path / "out"), address)
     assert repr(address) in str(e.value)
