@@ -99,8 +99,8 @@ def test_p_values_are_corrected_over_the_findings_of_a_verdict():
     assert "; p = 0.118 by paired t-test, 0.236 after Holm, 0.250 exact" in first.told
     assert found.significance == (
         "Of the 2 comparisons that it rests on, none is significant after Holm's correction "
-        "(paired t-test, p < 0.05). With the measured spread, the clearest of them would need 7 seeds "
-        "(power 80 %)."
+        "(paired t-test, p < 0.05). With the measured spread, the clearest of them would need 7 "
+        "seeds (power 80 %)."
     )
 
 
