@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from softmargin.functional import _checks as checks
 from softmargin.functional.directions import angle_of_cosine, smallest_sine
 from softmargin.functional.margins import HALF, compute_dtype, with_target
 
@@ -98,6 +99,10 @@ class Samples:
     target: Tensor
     weight: Tensor | None
     ignore_index: int
+
+    def __post_init__(self) -> None:
+        """Check what is ignored, before anything is compared with it."""
+        checks.check_ignore_index(self.ignore_index)
 
     def index(self) -> Tensor | None:
         """Return the targets as (N, 1), class 0 for ignored ones, or None for probabilities."""

@@ -46,6 +46,8 @@ def adaptive_focal_loss(
         >>> adaptive_focal_loss(logits, target, [2.0, -1.0], [0.7], reduction="none")
         tensor([0.1733, 0.0949])
     """
+    _check_numbers("gammas", gammas)
+    _check_numbers("edges", edges)
     if len(gammas) != len(edges) + 1:
         raise ValueError(
             f"gammas must hold one value more than edges, {len(edges) + 1}, but got {len(gammas)}."
@@ -75,3 +77,15 @@ def adaptive_focal_loss(
         reduction,
         label_smoothing,
     )
+
+
+def _check_numbers(name: str, values: object) -> None:
+    """Raise unless values are numbers in one dimension."""
+    try:
+        shape = torch.as_tensor(values).shape
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{name} must be a tensor or list of numbers, but got {values!r}."
+        ) from None
+    if len(shape) != 1:
+        raise ValueError(f"{name} must have one dimension, but got shape {tuple(shape)}.")
