@@ -134,3 +134,9 @@ def test_smoke_cells_need_bundled_data_only_and_say_that_they_are_short():
             assert cell.needs == ("digits",)
             assert cell.seconds < 2
         assert set(experiment.deviations) == {"smoke", "desk", "paper"}
+
+
+def test_a_number_that_is_written_in_two_ways_is_one_cell():
+    key = desk.USEFUL_10.cell(0, m.beta(20)).key
+    assert desk.USEFUL_10.cell(0, m.beta(20.0)).key == key
+    assert desk.USEFUL_10.cell(0, m.beta(20.5)).key != key

@@ -38,7 +38,7 @@ from softmargin.papers.runs import (
 )
 from softmargin.papers.tables import ScoreTable
 
-LARGE = (5.0, 20.0, 50.0)
+LARGE = (5, 20, 50)
 DECAYS = (*betas(1, *LARGE), *(compensated(value) for value in LARGE))
 EVERYTHING = (*DECAYS, smoothed(0.05), smoothed(0.1), focal(1), focal(3))
 SCALINGS = (
@@ -48,8 +48,8 @@ SCALINGS = (
 BY_HELD_OUT = Method("β chosen", scaling=CHOSEN)
 BOTH = Method("β chosen, temperature", scaling=CHOSEN_SCALED)
 RIVALS = (smoothed(0.1), focal(3))
-HEADLINE = (*betas(50.0, 20.0, 10, 5.0, 1, 0.1, 0.01), *RIVALS)
-FEWER = betas(20.0, 5.0, 1)
+HEADLINE = (*betas(50, 20, 10, 5, 1, 0.1, 0.01), *RIVALS)
+FEWER = betas(20, 5, 1)
 HALF_A_POINT, A_HUNDREDTH = 0.5, 0.01  # may be lost of accuracy (%) and of calibration error
 TOGETHER = desk.fitted("cifar10", desk.PART_10, EVERYTHING, "ResNet18", note="ways to calibration")
 WHOLE = replace(recipes.held_out(recipes.CIFAR10[0]), serves="")

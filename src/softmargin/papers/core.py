@@ -63,9 +63,19 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """The hash of all that decides the numbers."""
-        text = json.dumps([self.work, self.config], sort_keys=True, ensure_ascii=False)
+        """The hash of all that decides the numbers; 20 and 20.0 are one number."""
+        described = _whole([self.work, self.config])
+        text = json.dumps(described, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _whole(value: Any) -> Any:
+    """Return plain values with whole numbers as integers, however they were written."""
+    if isinstance(value, Mapping):
+        return {name: _whole(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True)
