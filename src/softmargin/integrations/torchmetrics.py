@@ -73,15 +73,15 @@ class CalibrationMetric(torchmetrics.Metric):  # type: ignore[name-defined]
         preds: Tensor | None = None,
         target: Tensor | None = None,
         sample_weight: Tensor | None = None,
-        *more: Any,
+        *others: Any,
     ) -> None:
         """Count a batch of logits or probabilities (N, C, ...) against class indices (N, ...)."""
-        if preds is None or target is None or more:
+        if preds is None or target is None or others:
             got = "no predictions" if preds is None else "no target"
             raise TypeError(
                 f"{type(self).__name__} must be updated with predictions and target, as in "
                 "update(preds, target) or update(preds, target, sample_weight), but got "
-                f"{f'{3 + len(more)} arguments' if more else got}."
+                f"{f'{3 + len(others)} arguments' if others else got}."
             )
         batch = CalibrationMetrics(**self._arguments, device=preds.device)
         batch.update(preds.detach(), target, sample_weight)
