@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import base64
 import html
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -63,6 +64,7 @@ def run(path: Path) -> Any:
             resources={"metadata": {"path": scratch}},
             extra_arguments=[SHARP],
         )
+        client.log.setLevel(logging.WARNING)  # what it does is no news for the build
         environment = {**os.environ, "MPLBACKEND": INLINE, "IPYTHONDIR": settings}
         client.execute(cleanup_kc=True, env=environment)
     return notebook
