@@ -46,13 +46,18 @@ release: $(READY)
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
 
-# the wheel in an empty environment: what it says without the lab extra, and the demo with it
+# the wheel in an empty environment: what it says by itself, calibrate with its small extra, and the
+# demo with the large one
 release-check: release
 	rm -rf build/check
 	$(PYTHON) -m venv build/check
 	build/check/bin/python -m pip install --quiet -c constraints.txt torch
 	build/check/bin/python -m pip install --quiet -c constraints.txt dist/*.whl
 	cd build && check/bin/softmargin doctor
+	build/check/bin/python -m pip install --quiet -c constraints.txt "$$(echo dist/*.whl)[calibrate]"
+	cd build && check/bin/python -c "import numpy as np; row = np.arange(90); \
+		np.savez('predictions.npz', logits=2 * np.eye(3)[row % 3], labels=(row + row // 60) % 3)"
+	cd build && check/bin/softmargin calibrate predictions.npz
 	build/check/bin/python -m pip install --quiet -c constraints.txt "$$(echo dist/*.whl)[lab]"
 	cd build && check/bin/softmargin demo --seeds 1
 

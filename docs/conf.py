@@ -62,8 +62,18 @@ def _mathml(display: str) -> Any:
     return visit
 
 
+def _without_last_empty_line(_app: Any, page: nodes.document) -> None:
+    """Take off the empty line that a doctest needs before the end of its block."""
+    for block in page.findall(nodes.literal_block):
+        text = block.astext()
+        if block.rawsource == text and text.endswith("\n"):
+            block.rawsource = text.rstrip("\n")
+            block.children = [nodes.Text(block.rawsource)]
+
+
 def setup(app: Any) -> None:
-    """Let formulas be MathML: a page loads nothing from elsewhere."""
+    """Let formulas be MathML, so that a page loads nothing from elsewhere, and trim code."""
+    app.connect("doctree-read", _without_last_empty_line)
     app.add_html_math_renderer("mathml", (_mathml("inline"), None), (_mathml("block"), None))
 
 

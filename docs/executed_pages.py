@@ -1,79 +1,104 @@
 """Pages that are programs: scripts of the gallery and notebooks, run when the site is built.
 
-The text of a script is its docstring; a notebook has its own. What a program prints and draws is
-shown below its code. ``{gallery}`` lists such pages, with the last picture of each.
+The text of a script is its docstring; a notebook has its own. Each runs in a fresh Jupyter kernel,
+and what it prints and draws is shown below its code. ``{gallery}`` lists such pages, with the last
+picture of each.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
+import base64
 import html
-import io
-import json
+import logging
+import os
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from docutils import nodes
+from jupyter_client import AsyncKernelManager
 from myst_parser.parsers.sphinx_ import MystParser
+from nbclient import NotebookClient
 from sphinx.util.docutils import SphinxDirective
 
 FIGURES = "_static/gallery"
+INLINE = "module://matplotlib_inline.backend_inline"
+SHARP = "--InlineBackend.print_figure_kwargs={'bbox_inches': 'tight', 'dpi': 144}"
 
 
-def cells_of(path: Path) -> list[tuple[str, str]]:
-    """Return the cells of a program, each with its kind, ``"markdown"`` or ``"code"``."""
-    source = path.read_text("utf-8")
+def notebook_of(path: Path) -> Any:
+    """Return a program as a notebook that has not run: of a script, its docstring and its code."""
     if path.suffix == ".ipynb":
-        cells = json.loads(source)["cells"]
-        return [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+        return nbformat.read(path, as_version=4)
+    source = path.read_text("utf-8")
     tree = ast.parse(source)
-    end = tree.body[0].end_lineno
-    code = "".join(source.splitlines(keepends=True)[end:])
-    return [("markdown", ast.get_docstring(tree) or ""), ("code", code.strip() + "\n")]
+    code = "".join(source.splitlines(keepends=True)[tree.body[0].end_lineno :])
+    text = nbformat.v4.new_markdown_cell(ast.get_docstring(tree) or "")
+    return nbformat.v4.new_notebook(cells=[text, nbformat.v4.new_code_cell(code.strip())])
 
 
 def title_of(path: Path) -> str:
     """Return the heading of a program."""
-    return cells_of(path)[0][1].splitlines()[0].removeprefix("# ")
+    heading: str = notebook_of(path).cells[0].source.splitlines()[0]
+    return heading.removeprefix("# ")
 
 
-def executed(path: Path, figures: Path, address: str) -> str:
-    """Run a program and return its page in Markdown.
+def run(path: Path) -> Any:
+    """Run a program in a fresh kernel and an empty folder, and return it with its outputs.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: where a cell fails, with its traceback.
+    """
+    notebook = notebook_of(path)
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as settings:
+        # files instead of ports: kernels that run at the same time cannot meet
+        kernel = AsyncKernelManager(
+            kernel_name="python3", transport="ipc", connection_file=f"{settings}/kernel.json"
+        )
+        client = NotebookClient(
+            notebook,
+            km=kernel,
+            timeout=600,
+            resources={"metadata": {"path": scratch}},
+            extra_arguments=[SHARP],
+        )
+        client.log.setLevel(logging.WARNING)  # what it does is no news for the build
+        environment = {**os.environ, "MPLBACKEND": INLINE, "IPYTHONDIR": settings}
+        client.execute(cleanup_kc=True, env=environment)
+    return notebook
+
+
+def page_of(notebook: Any, path: Path, figures: Path, address: str) -> str:
+    """Return the page of a notebook that has run, in Markdown.
 
     Args:
-        path: the script or notebook.
+        notebook: what ``run`` returned.
+        path: the script or notebook that it is of.
         figures: the folder to write its pictures to.
         address: that folder, as the page has to name it.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    pyplot.close("all")
     figures.mkdir(parents=True, exist_ok=True)
-    namespace: dict[str, Any] = {"__name__": "__main__"}
     parts = []
-    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
-        for kind, text in cells_of(path):
-            if kind == "markdown":
-                parts.append(text)
-                continue
-            with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # those of a program are not those of the build
-                exec(compile(text, str(path), "exec"), namespace)
-            parts.append(f"```python\n{text.rstrip()}\n```")
-            if printed.getvalue():
-                parts.append(f"```text\n{printed.getvalue().rstrip()}\n```")
-            for number in pyplot.get_fignums():
-                picture = figures / f"{path.stem}.png"
-                pyplot.figure(number).savefig(picture, dpi=144, bbox_inches="tight")
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+            continue
+        parts.append(f"```python\n{cell.source.rstrip()}\n```")
+        # warnings of a program, on its other stream, are not those of the build
+        printed = [out.text for out in cell.outputs if out.get("name") == "stdout"]
+        shown = [out.data for out in cell.outputs if "data" in out]
+        values = [data["text/plain"] for data in shown if "image/png" not in data]
+        if printed or values:
+            text = "".join(printed) + "\n".join(values)
+            parts.append(f"```text\n{text.rstrip()}\n```")
+        for data in shown:
+            if "image/png" in data:
+                picture = base64.b64decode(data["image/png"])
+                (figures / f"{path.stem}.png").write_bytes(picture)
                 alt = html.escape(title_of(path))
                 parts.append(f'<img src="{address}/{path.stem}.png" alt="{alt}">')
-            pyplot.close("all")
     parts.append(f"{{download}}`{path.name} <{path.name}>` is the program of this page.")
     return "\n\n".join(parts) + "\n"
 
@@ -88,7 +113,7 @@ class ExecutedParser(MystParser):
         env = document.settings.env
         up = "../" * env.docname.count("/")
         path = Path(env.doc2path(env.docname))
-        page = executed(path, Path(env.app.outdir) / FIGURES, up + FIGURES)
+        page = page_of(run(path), path, Path(env.app.outdir) / FIGURES, up + FIGURES)
         super().parse(page, document)
 
 

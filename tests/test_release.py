@@ -99,18 +99,36 @@ def test_the_wheel_has_the_package_and_nothing_else(releases):
     assert about >= {"METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt"}
 
 
-def test_the_description_has_no_address_that_only_works_in_the_repository(releases):
+@pytest.fixture(scope="module")
+def metadata(releases):
     with zipfile.ZipFile(released(releases, ".whl")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
-        metadata = email.message_from_bytes(archive.read(name))
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_the_metadata_lead_to_the_papers_and_name_the_versions_of_python(metadata):
+    trove_classifiers = pytest.importorskip("trove_classifiers")
+    papers = (ROOT / "docs" / "papers.md").read_text("utf-8")
+    addresses = dict(each.split(", ") for each in metadata.get_all("Project-URL"))
+    assert set(addresses.values()) == set(re.findall(r"\]\((https://[^)]+)\)", papers))
+    assert len(addresses) == 3
+    assert all(name.startswith("Paper: ") and len(name) <= 32 for name in addresses)
+
+    classifiers = set(metadata.get_all("Classifier"))
+    assert classifiers <= trove_classifiers.classifiers
+    versions = {each.rpartition(" :: ")[2] for each in classifiers if "Python :: 3." in each}
+    assert versions == {"3.11", "3.12", "3.13"}
+    assert metadata["Requires-Python"] == ">=3.11"
+
+
+def test_the_description_has_no_address_that_only_works_in_the_repository(metadata):
     text = metadata.get_payload(decode=True).decode()
     assert text.startswith("# softmargin")
     assert "Should I use this?" in text
     addresses = re.findall(r"\]\(([^)]+)\)", text)
     assert [each for each in addresses if not each.startswith(("https://", "#"))] == []
+    assert "<img" not in text
     assert metadata["Description-Content-Type"] == "text/markdown"
-    for each in metadata.get_all("Project-URL", []):
-        assert each.partition(", ")[2].startswith("https://")
 
 
 def test_with_an_address_links_and_images_lead_to_it(monkeypatch):

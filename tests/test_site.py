@@ -8,10 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+import torch
 
 import softmargin
 from chromium_page import CHROMIUM, browser
-from softmargin import functional, theory
+from softmargin import theory
+from softmargin.functional import gradient_decay_loss
 
 ROOT = Path(__file__).parent.parent
 EXPLORE = ROOT / "docs" / "extra" / "explore.html"
@@ -89,15 +91,6 @@ def test_the_reference_has_every_public_module():
     }
 
 
-def test_equations_name_functions_that_exist():
-    text = (ROOT / "docs" / "equations.md").read_text("utf-8")
-    named = re.findall(r"`(F|theory|heads|schedules|center|diagnostics)\.(\w+)", text)
-    assert len(named) > 30
-    for module, name in named:
-        home = functional if module == "F" else getattr(softmargin, module)
-        assert hasattr(home, name), f"{module}.{name}"
-
-
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
     with browser(tmp_path_factory.mktemp("profile")) as found:
@@ -138,17 +131,41 @@ def test_the_interactive_page_agrees_with_the_library(chromium):
 
 @pytest.mark.browser
 @needs_chromium
+@pytest.mark.parametrize("tau", [0.1, 1.0, 4.0])
+def test_the_curves_on_the_interactive_page_have_the_temperature_of_the_loss(chromium, tau):
+    chromium.open(EXPLORE)
+    gaps = torch.linspace(-8, 8, 33, dtype=torch.float64) * tau
+    for beta in (0.05, 1.0, 20.0):
+        own = torch.zeros_like(gaps, requires_grad=True)
+        logits = torch.stack([own, gaps], 1)
+        target = torch.zeros(len(gaps), dtype=torch.long)
+        losses = gradient_decay_loss(logits, target, beta=beta, tau=tau, reduction="none")
+        (slope,) = torch.autograd.grad(losses.sum(), own, create_graph=True)
+        (curvature,) = torch.autograd.grad(slope.sum(), own)
+        p = (logits.detach() / tau).softmax(1)[:, 0]
+        lipschitz = torch.as_tensor(theory.local_lipschitz(beta, p)) / tau**2
+        for chart, (x, expected) in enumerate(
+            ((p, -slope), (gaps, losses), (p, curvature), (p, lipschitz))
+        ):
+            values = f"{x.tolist()}.map((x) => charts[{chart}].value(x, {beta}, {tau}))"
+            found = chromium.run(values)
+            assert np.allclose(found, expected.detach(), rtol=1e-6, atol=1e-9), chart
+
+
+@pytest.mark.browser
+@needs_chromium
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_interactive_page_follows_its_sliders(chromium, width):
     chromium.open(EXPLORE, width=width)
     assert chromium.run("document.querySelectorAll('main svg').length") == 4
-    before = chromium.run("document.querySelector('main .beta').getAttribute('d')")
-    move = (
-        "(() => { const s = document.getElementById('beta'); s.value = -1;"
-        "s.dispatchEvent(new Event('input')); return s.value; })()"
-    )
-    chromium.run(move)
-    assert chromium.run("document.getElementById('beta-value').textContent") == "0.100"
-    assert chromium.run("document.querySelector('main .beta').getAttribute('d')") != before
+    curves = "[...document.querySelectorAll('main .beta')].map((c) => c.parentNode.innerHTML)"
+    for name, position, shown in (("beta", -1, "0.100"), ("tau", 0.5, "3.16")):
+        before = chromium.run(curves)
+        chromium.run(
+            f"(() => {{ const s = document.getElementById('{name}'); s.value = {position};"
+            "s.dispatchEvent(new Event('input')); return s.value; })()"
+        )
+        assert chromium.run(f"document.getElementById('{name}-value').textContent") == shown
+        assert all(old != new for old, new in zip(before, chromium.run(curves), strict=True))
     assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
     assert chromium.complaints() == []

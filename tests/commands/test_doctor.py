@@ -54,7 +54,7 @@ def test_missing_and_old_packages_are_named_with_what_brings_them(capsys, monkey
     assert row(text, "ray").endswith("ray 2.9.3 too old")
     assert row(text, "skorch").endswith("skorch 1.0")
     assert row(text, "boosting").endswith("lightgbm 4.0, xgboost missing")
-    wanted = "lab,ray,transformers,lightning,torchmetrics,boosting,export"
+    wanted = "calibrate,lab,ray,transformers,lightning,torchmetrics,boosting,export"
     assert text.splitlines()[-1].endswith(f'pip install --upgrade "softmargin[{wanted}]"')
 
 

@@ -107,8 +107,14 @@ def test_copies_and_checkpoints():
 def test_mistakes_are_named():
     metric = ours.ExpectedCalibrationError(**OPTIONS)
     logits, target = next(batches())
-    with pytest.raises(TypeError, match=r"as in update\(preds, target\), but got no target"):
-        metric.update(logits)
+    for given, got in (
+        ((), "no predictions"),
+        ((logits,), "no target"),
+        ((logits, target, None, None, 3), "5 arguments"),
+    ):
+        for each in (metric, torchmetrics.MetricCollection([metric])):
+            with pytest.raises(TypeError, match=rf"update\(preds, target\) or .*, but got {got}\."):
+                each.update(*given)
     with pytest.raises(ValueError, match="must hold 5 classes in dimension 1, but got 4"):
         metric.update(logits[:, :4], target.clamp(max=3))
     with pytest.raises(ValueError, match="num_classes must be"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from softmargin._text import one_line, printable
 from softmargin.commands.calibrate import are_logits, check_file, declare_content, saving_to
-from softmargin.commands.common import Command, UsageError, progress, quoted, require_lab
+from softmargin.commands.common import Command, UsageError, progress, quoted, require_reader
 
 DESCRIPTION = """\
 Calibrate predictions in a file, with a calibrator that softmargin calibrate --save wrote.
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
             f"argument --out: must end in {ending}, as FILE does, but got {quoted(str(out))}."
         )
     check_file(out, "--out", [options.calibrator, options.file])
-    require_lab()
+    require_reader(options.file)
     from softmargin.calibration.applying import apply_calibrator
     from softmargin.calibration.scaling import load_calibrator
 

@@ -25,7 +25,7 @@ from softmargin.commands.common import (
     print_table,
     progress,
     quoted,
-    require_lab,
+    require_reader,
     seed,
     writing_to,
 )
@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("argument --save: needs --scaling other than none.")
     find_input(options)
     check_places(options)
-    require_lab()
+    require_reader(options.given)
     from softmargin.calibration.predictions import open_predictions
     from softmargin.report import calibration as report
 

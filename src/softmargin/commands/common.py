@@ -34,11 +34,18 @@ __all__ = [
     "progress",
     "quoted",
     "require_lab",
+    "require_reader",
     "seed",
     "writing_to",
 ]
 
-LAB = ("jinja2", "matplotlib", "pyarrow", "rich", "sklearn")
+EXTRAS = {
+    "calibrate": ("jinja2", "matplotlib", "rich"),
+    "lab": ("jinja2", "matplotlib", "pyarrow", "rich", "sklearn"),
+}
+"""By name of an extra, the packages without which its commands cannot begin."""
+ARRAYS = (".npz", ".npy", ".pt")
+"""Files of predictions that are read without pyarrow."""
 
 
 class UsageError(Exception):
@@ -111,13 +118,18 @@ def _reason(error: OSError) -> str:
     return reason[:1].lower() + reason[1:]
 
 
-def require_lab() -> None:
-    """Say what to install where the packages of the ``lab`` extra are missing."""
-    for name in LAB:
+def require_lab(extra: str = "lab") -> None:
+    """Say what to install where the packages of the ``lab`` extra, or of another, are missing."""
+    for name in EXTRAS[extra]:
         if find_spec(name) is None:  # importing all of them would take a second
             raise UsageError(
-                f'this command needs {name}, which is missing: pip install "softmargin[lab]".'
+                f'this command needs {name}, which is missing: pip install "softmargin[{extra}]".'
             )
+
+
+def require_reader(given: Path) -> None:
+    """Say what to install to calibrate the predictions in a file: arrays need less than tables."""
+    require_lab("calibrate" if given.suffix.lower() in ARRAYS else "lab")
 
 
 def seed(text: str) -> int:

@@ -14,6 +14,10 @@ from softmargin._table import print_table
 from softmargin.commands.common import Command
 
 EXTRAS = {
+    "calibrate": (
+        "calibrate and apply on .npz, .npy and .pt",
+        {"jinja2": "3.1", "matplotlib": "3.8", "rich": "13"},
+    ),
     "lab": (
         "commands, plots, reports, data sets",
         {

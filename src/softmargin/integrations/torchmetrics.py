@@ -69,13 +69,19 @@ class CalibrationMetric(torchmetrics.Metric):  # type: ignore[name-defined]
             self.add_state(name, default=zeros, dist_reduce_fx="sum")
 
     def update(
-        self, preds: Tensor, target: Tensor | None = None, sample_weight: Tensor | None = None
+        self,
+        preds: Tensor | None = None,
+        target: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        *others: Any,
     ) -> None:
         """Count a batch of logits or probabilities (N, C, ...) against class indices (N, ...)."""
-        if target is None:
+        if preds is None or target is None or others:
+            got = "no predictions" if preds is None else "no target"
             raise TypeError(
                 f"{type(self).__name__} must be updated with predictions and target, as in "
-                "update(preds, target), but got no target."
+                "update(preds, target) or update(preds, target, sample_weight), but got "
+                f"{f'{3 + len(others)} arguments' if others else got}."
             )
         batch = CalibrationMetrics(**self._arguments, device=preds.device)
         batch.update(preds.detach(), target, sample_weight)

@@ -72,7 +72,7 @@ class _Ramp(Schedule):
 
 @document_arguments(SCHEDULE_ARGUMENTS)
 class Linear(_Ramp):
-    r"""On a straight line from start to end, then constant (GD eq. 24).
+    r"""On a straight line from start to end, then constant (GD-v1 eq. 24).
 
     .. math:: v_t = v_\mathrm{start} + (v_\mathrm{end} - v_\mathrm{start}) \cdot t / T
 
