@@ -16,11 +16,10 @@ from softmargin.papers.gd_tables import (
     OPEN,
     UP_TO_20,
     UP_TO_50,
-    USEFUL,
     WARM,
 )
 from softmargin.papers.grid import Method, Plan, Task, each
-from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
+from softmargin.papers.rows import CONNECTED, USEFUL, Row, chosen, deviations
 from softmargin.papers.runs import ACCURACY, ACCURACY_CURVE, CONFIDENCE, ECE, MCE, Score
 from softmargin.papers.tables import ScoreTable
 

@@ -17,7 +17,7 @@ from softmargin.papers.methods import (
     warm_up,
 )
 from softmargin.papers.outcome import Finding
-from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
+from softmargin.papers.rows import CONNECTED, USEFUL, Row, chosen, deviations
 from softmargin.papers.runs import (
     ACCURACY,
     CONFIDENCE,
@@ -39,7 +39,6 @@ HALF_A_POINT, TWO_POINTS, A_HUNDREDTH = 0.5, 2.0, 0.01  # the worse, or apart, t
 SMALL_DATA, LARGE_DATA = ("svhn", "cifar10"), ("cifar100",)  # which prefer a small or large β
 
 RESIDUAL = "A small residual network on 2,000 images, three seeds, stands for convolutional ones."
-USEFUL = "Networks are residual, small, and trained on all images that are there."
 ON_TINY = "Those on Tiny-ImageNet are fully connected; wider ones are in gd-tab6."
 COMPANION = "Fully connected networks on the same images are in gd-fig10 and gd-v1-tab4."
 CLIPPED = (
