@@ -1,5 +1,10 @@
-"""Leave out programs, and what needs a framework that is missing; what needs one is slow."""
+"""Leave out programs, and what needs a framework that is missing; say what is slow.
 
+Slow are tests that need a framework, and of one with very many cases two thirds of them.
+"""
+
+import zlib
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +39,8 @@ NEEDS = {
     "tests/integrations/tiny_transformers.py": "transformers",
 }
 
+MANY = 24  # cases of one test
+
 # programs that draw: tests/test_gallery.py runs them
 collect_ignore_glob = ["docs/gallery/*.py", "docs/images/*.py"]
 collect_ignore = [path for path, framework in NEEDS.items() if find_spec(framework) is None]
@@ -52,7 +59,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests in files that are slow."""
+    """Mark all tests in files that are slow, and most cases of tests that have very many."""
+    cases = defaultdict(list)
     for item in items:
         if is_slow(item.path):
             item.add_marker(pytest.mark.slow)
+        elif item.get_closest_marker("slow") is None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for alike in cases.values():
+        for item in alike if len(alike) > MANY else ():
+            if zlib.crc32(item.nodeid.encode()) % 3:
+                item.add_marker(pytest.mark.slow)

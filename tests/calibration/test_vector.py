@@ -128,6 +128,7 @@ def test_vector_scaling_is_the_optimum(case):
         assert ours == pytest.approx(theirs, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_vector_scaling_of_many_classes_is_the_strong_wolfe_optimum():
     logits, target = synthetic(6000, 150)
     assert len(target[:4500].unique()) == 150

@@ -210,7 +210,7 @@ def test_bars_of_one_place_stand_side_by_side():
 
 def test_bars_of_a_single_place_have_their_names_under_them():
     found = specification(CASES["bars, one place"])
-    assert json.dumps(list(METHODS)) in inside(found, "labelExpr")[0]
+    assert json.dumps([[name] for name in METHODS]) in inside(found, "labelExpr")[0]
     assert not any(inside(found["layer"], "legend"))
 
 
@@ -356,3 +356,13 @@ def test_charts_as_data_need_no_package_that_draws():
         "print({'altair', 'vl_convert', 'matplotlib'} & set(sys.modules))"
     )
     assert python(code) == "set()"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 9])
+def test_long_names_under_an_axis_are_not_cut(count):
+    name = "CIFAR-10, residual network, no augmentation"
+    series = [Series("β = 1", list(range(count)), [1.0] * count)]
+    text = svg(chart("bars", series, categories=(name,) * count, x_label="data"))
+    shown = " ".join(re.findall(r"<t[^>]*>([^<]+)<", text))
+    assert shown.count(name) == count
+    assert "…" not in shown

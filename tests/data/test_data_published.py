@@ -7,7 +7,7 @@ import torch
 
 from softmargin.data import BrokenFileError, channel_statistics, load, load_table, names
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 
 COUNTS = {
     "mnist": (

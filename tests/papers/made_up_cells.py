@@ -7,21 +7,19 @@ spread over seeds, so that some differences are clear, either way, and others ar
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from made_up_mnist import mnist
+from made_up_numbers import Floats, curve_of, labels_of, logits_of, score_of, shared
 from numpy.typing import NDArray
 
 from softmargin.papers.core import Cell, Finished, Result
 from softmargin.papers.measure import diagram
 
-Floats = NDArray[np.float64]
-TEST_SAMPLES = 40  # few: conclusions do not depend on how many there are
 CLASSES = {
     "mnist": 10,
     "digits": 10,
@@ -44,18 +42,6 @@ CLASSES = {
 }
 """Tables that are not listed have two classes."""
 
-# the level of a score, a trend along β or λ, effects of single methods, and spread over seeds
-SIZES = {
-    "accuracy": (0.6, 0.012, 0.012, 0.008),
-    "top_k_accuracy": (0.85, 0.008, 0.008, 0.005),
-    "train_accuracy": (0.9, 0.02, 0.02, 0.01),
-    "mean_confidence": (0.75, 0.1, 0.002, 0.002),
-    "nll": (1.2, 0.05, 0.05, 0.03),
-    "ece": (0.1, 0.03, 0.03, 0.012),
-    "mce": (0.25, 0.06, 0.06, 0.03),
-    "brier": (0.4, 0.05, 0.05, 0.02),
-    "debiased_error": (0.1, 0.03, 0.03, 0.01),
-}
 SCORES = ("accuracy", "top_k_accuracy", "mean_confidence", "nll", "ece", "mce")
 DIVERGED = (("svhn", "A-Softmax"), ("svhn", "hinge (14)"))  # in the second seed
 NOT_FOR_TWO_CLASSES, SAME_FOR_TWO_CLASSES = "AdaCos", "LM, λ = 0.3"
@@ -69,46 +55,6 @@ def finished(cells: Sequence[Cell]) -> Finished:
 def made_up(cell: Cell) -> Result:
     """Return a result such as the cell's work would give."""
     return MAKERS[cell.work](cell.config, np.random.default_rng(int(cell.key, 16)))
-
-
-def _shared(*names: object) -> np.random.Generator:
-    """Return a generator that depends on names alone."""
-    digest = hashlib.sha256("|".join(map(str, names)).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
-
-
-def _score(
-    name: str, of: Sequence[object], seed: int, strength: float, own: np.random.Generator
-) -> float:
-    """Return a score of one network: level, trend, effect of the method, seed, and noise.
-
-    Args:
-        name: of the score.
-        of: where it was measured, such as a task, and the method last.
-        seed: what networks with it share beyond the level.
-        strength: how far the method goes in a direction, such as log β.
-        own: noise.
-    """
-    level, trend, effect, noise = SIZES[name]
-    value = (
-        level * (0.8 + 0.4 * _shared(name, *of[:-1]).random())
-        + trend * _shared(name, *of[:-1], "trend").normal() * strength
-        + effect * _shared(name, *of).normal()
-        + noise * _shared(name, *of[:-1], seed).normal()
-        + noise * own.normal()
-    )
-    return float(np.clip(value, 0.005, 4.0 if name == "nll" else 0.995))
-
-
-def _curve(
-    first: float, last: float, epochs: int, own: np.random.Generator, pace: float = 5.0
-) -> Floats:
-    """Return a curve that ends at its last value, with wiggles that become smaller."""
-    done = np.arange(1, epochs + 1) / epochs
-    left = np.exp(-pace * done) - math.exp(-pace)
-    wiggles = own.normal(size=epochs) * 0.05 * (first - last) * (1 - done)
-    curve: Floats = last + (first - last) * left + wiggles
-    return curve
 
 
 # --- images
@@ -133,7 +79,7 @@ def _images(
 
     def scores(score: str, *how: str) -> list[float]:
         found = [
-            _score(score, [*how, *each], config["seed"], s, own)
+            score_of(score, [*how, *each], config["seed"], s, own)
             for each, s in zip(of, strength, strict=True)
         ]
         pairs = zip(found, diverged, strict=True)
@@ -148,13 +94,13 @@ def _images(
         "train_accuracy": scores("train_accuracy"),
     }
     arrays = {
-        "test_logits": np.stack([_logits(classes, config["seed"], s, own) for s in strength]),
-        "test_labels": _labels(classes, config["seed"]).astype(np.int16),
+        "test_logits": np.stack([logits_of(classes, config["seed"], s, own) for s in strength]),
+        "test_labels": labels_of(classes, config["seed"]).astype(np.int16),
     }
     numbers["bins"] = _diagrams(arrays["test_logits"], arrays["test_labels"])
     for score, first in (("accuracy", 0.1), ("nll", 2.3), ("ece", 0.3)):
         ends = numbers["final"][score]
-        arrays[score] = np.stack([_curve(first, last, epochs, own) for last in ends])
+        arrays[score] = np.stack([curve_of(first, last, epochs, own) for last in ends])
     measures = config["measures"]
     if {"scaling", "own held-out"} & {*measures}:
         numbers["scaled"] = {
@@ -177,26 +123,13 @@ def _images(
                 own_scores[score] = scores(score, kind)
     if "own held-out" in measures:
         ends = scores("nll", "own held-out")
-        arrays["held_out_nll"] = np.stack([_curve(2.3, last, epochs, own) for last in ends])
+        arrays["held_out_nll"] = np.stack([curve_of(2.3, last, epochs, own) for last in ends])
     return Result(numbers, arrays)
 
 
 def _strength(method: Mapping[str, Any]) -> float:
     options = method.get("loss_options", {})
     return 0.5 * math.log10(options.get("beta", 1.0)) + float(options.get("lam", 0.0))
-
-
-def _labels(classes: int, seed: int) -> NDArray[np.int64]:
-    return _shared("labels", classes, seed).integers(0, classes, TEST_SAMPLES)
-
-
-def _logits(
-    classes: int, seed: int, strength: float, own: np.random.Generator
-) -> NDArray[np.float16]:
-    logits = own.normal(size=(TEST_SAMPLES, classes))
-    logits[np.arange(TEST_SAMPLES), _labels(classes, seed)] += 2.5
-    logits *= math.exp(0.5 - 0.5 * strength)
-    return (logits - logits.max(1, keepdims=True)).astype(np.float16)
 
 
 def _diagrams(logits: NDArray[Any], labels: NDArray[Any]) -> dict[str, list[list[float]]]:
@@ -206,7 +139,7 @@ def _diagrams(logits: NDArray[Any], labels: NDArray[Any]) -> dict[str, list[list
 
 
 def _bias(config: Mapping[str, Any], name: str, epochs: int, own: np.random.Generator) -> Floats:
-    turn = 0.3 * abs(_shared("bias", config["task"], name).normal())
+    turn = 0.3 * abs(shared("bias", config["task"], name).normal())
     done = np.arange(1, epochs + 1) / epochs
     start = math.log(CLASSES[config["data"]] - 1)
     bias: Floats = start * (1 - 0.6 * done) + turn * done**2 + 0.02 * own.normal(size=epochs)
@@ -214,149 +147,11 @@ def _bias(config: Mapping[str, Any], name: str, epochs: int, own: np.random.Gene
 
 
 def _angle_counts(of: Sequence[str], epochs: int, own: np.random.Generator) -> Floats:
-    final = 0.5 + 0.1 * _shared("angles", *of).normal()
-    means = np.concatenate([[1.5], _curve(1.5, final + 0.02 * own.normal(), epochs, own)])
+    final = 0.5 + 0.1 * shared("angles", *of).normal()
+    means = np.concatenate([[1.5], curve_of(1.5, final + 0.02 * own.normal(), epochs, own)])
     drawn = np.clip(own.normal(means[:, None], 0.2, size=(epochs + 1, 200)), 0, math.pi)
     counts = [np.histogram(row, bins=45, range=(0, math.pi))[0] for row in drawn]
     return np.stack(counts).astype(np.float64)
-
-
-# --- MNIST
-
-
-def _mnist(config: Mapping[str, Any], own: np.random.Generator) -> Result:
-    if "seeds" not in config:
-        return _of_one_seed(config, own)
-    results = [_of_one_seed({**config, "seed": seed}, own) for seed in config["seeds"]]
-    first = results[0]
-    numbers = {name: _joined([r.numbers[name] for r in results]) for name in first.numbers}
-    numbers["variants"] = [
-        f"{each}, seed {seed}" for seed in config["seeds"] for each in config["variants"]
-    ]
-    arrays = {
-        name: array
-        if name in ("traces", "traced")
-        else np.concatenate([r.arrays[name] for r in results])
-        for name, array in first.arrays.items()
-    }
-    return Result(numbers, arrays)
-
-
-def _joined(values: Sequence[Any]) -> Any:
-    """Return lists of several seeds as one, seed by seed; what all share as it is."""
-    if isinstance(values[0], dict):
-        return {name: _joined([each[name] for each in values]) for name in values[0]}
-    return [*chain(*values)] if isinstance(values[0], list) else values[0]
-
-
-def _of_one_seed(config: Mapping[str, Any], own: np.random.Generator) -> Result:
-    variants, epochs, seed = config["variants"], int(config["epochs"]), config["seed"]
-    samples, classes = (1437 if config["data"] == "digits" else 60_000), 10
-    strength = [0.5 * math.log10(float(each.rpartition("→")[2])) for each in variants]
-    place = ["mnist", config["widths"], config["epochs"]]
-
-    def scores(score: str, shift: float = 0.0, factor: float = 1.0) -> list[float]:
-        return [
-            min(0.999, shift + factor * _score(score, [*place, each], seed, s, own))
-            for each, s in zip(variants, strength, strict=True)
-        ]
-
-    final = {
-        "accuracy": scores("accuracy", 0.9, 0.08),
-        "nll": scores("nll", 0.0, 0.1),
-        "ece": scores("ece", 0.0, 0.2),
-        "mce": scores("mce"),
-    }
-    histograms = np.stack([_histograms(s, samples, epochs, own) for s in strength])
-    numbers: dict[str, Any] = {
-        "variants": list(variants),
-        "samples": samples,
-        "inputs": 64 if config["data"] == "digits" else 784,
-        "final": final,
-        "histogram": [_histograms(s, samples, epochs, own)[-1].tolist() for s in strength],
-        "trained_histogram": histograms[:, -1].tolist(),
-        "train_accuracy": scores("train_accuracy", 0.9, 0.1),
-    }
-    traced = np.sort(_shared("traced", seed).choice(samples, 20, replace=False))
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.stack(
-            [
-                _curve(first, last, epochs, own, pace=12.0 - 8.0 * s)
-                for last, s in zip(final[name], strength, strict=True)
-            ]
-        )
-        for name, first in (("accuracy", 0.3), ("nll", 1.5), ("ece", 0.2))
-    }
-    arrays |= {
-        "train_loss": arrays["nll"] * 0.5,
-        "test_logits": np.stack([_logits(classes, seed, s, own) for s in strength]),
-        "groups": np.stack([_groups(s, epochs, own) for s in strength]),
-        "mean_bias": np.stack([_curve(2.2, 1.0 + 0.1 * s, epochs, own) for s in strength]),
-        "traces": np.stack([_traces(s, epochs, own) for s in strength]),
-        "histograms": histograms.astype(np.int32),
-        "traced": traced,
-    }
-    if config["features"]:
-        numbers["spread"] = _spread(place, variants, strength, seed, own)
-        labels = np.repeat(np.arange(classes), 4)
-        arrays |= {
-            "features": own.normal(size=(len(variants), len(labels), 2)) + labels[:, None],
-            "labels": labels,
-            "weights": own.normal(size=(len(variants), classes, 2)),
-        }
-    arrays |= {
-        "intervals": np.stack([_groups(-s, epochs, own) for s in strength]),
-        "train_nll": arrays["nll"] * 0.7,
-        "first_nll": np.stack([_curve(2.3, 0.8, 24, own, pace=4.0 - s) for s in strength]),
-    }
-    return Result(numbers, arrays)
-
-
-def _histograms(
-    strength: float, samples: int, epochs: int, own: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return counts of confidence in five intervals by epoch: more and more above 0.8."""
-    done = np.arange(1, epochs + 1) / epochs
-    high = 0.99 - 0.09 * np.exp(-6 * done) + 0.002 * strength
-    low = np.clip(0.015 - 0.005 * strength + 0.001 * own.normal(), 0.002, 0.05)
-    rest = np.clip(1 - high - low, 0.003, None)
-    shares = np.stack([low + 0 * done, rest * 0.2, rest * 0.3, rest * 0.5], 1)
-    counts = np.round(samples * shares * (1 + 0.1 * own.normal(size=shares.shape))).astype(int)
-    counts = np.clip(counts, 0, None)
-    whole: NDArray[np.int64] = np.column_stack([counts, samples - counts.sum(1)])
-    return whole
-
-
-def _groups(strength: float, epochs: int, own: np.random.Generator) -> NDArray[np.float32]:
-    """Return mean confidences of five groups, of which the hardest is learned last."""
-    epoch = np.arange(1, epochs + 1)[:, None]
-    rate = 0.3 * np.exp(np.arange(-2, 3) * (0.6 - 0.3 * strength))
-    curves = 0.1 + 0.88 * (1 - np.exp(-rate * epoch)) + 0.004 * own.normal(size=(epochs, 5))
-    return np.clip(curves, 0, 1).astype(np.float32)
-
-
-def _traces(strength: float, epochs: int, own: np.random.Generator) -> NDArray[np.float32]:
-    epoch = np.arange(1, epochs + 1)[:, None]
-    rate = own.uniform(0.02, 0.5, size=20) * math.exp(-0.5 * strength)
-    curves = 1 - 0.9 * np.exp(-rate * epoch) + 0.02 * own.normal(size=(epochs, 20))
-    return np.clip(curves, 0, 1).astype(np.float32)
-
-
-def _spread(
-    place: Sequence[object],
-    variants: Sequence[str],
-    strength: Sequence[float],
-    seed: int,
-    own: np.random.Generator,
-) -> dict[str, list[float]]:
-    levels = {"median": 2.0, "rms": 4.0, "between": 10.0}
-    return {
-        name: [
-            level * (1 + _score("ece", [name, *place, each], seed, s, own))
-            for each, s in zip(variants, strength, strict=True)
-        ]
-        for name, level in levels.items()
-    }
 
 
 # --- tables
@@ -372,10 +167,10 @@ def _table(config: Mapping[str, Any], own: np.random.Generator) -> Result:
     for place, name in enumerate(names):
         of = [config["data"], name]
         for score, values in folds.items():
-            mean = _score(score, of, 0, 0.0, own)
+            mean = score_of(score, of, 0, 0.0, own)
             values[place] = mean + 0.05 * own.normal(size=size)
         accuracy = folds["accuracy"][place]
-        accuracy += 0.3 - _shared("depth", name).uniform(0.02, 0.06) * depth
+        accuracy += 0.3 - shared("depth", name).uniform(0.02, 0.06) * depth
         accuracy[:] = np.clip(accuracy * 40, 0, 40).round() / 40  # of 40 test rows
         pooled[place] = np.abs(folds["ece"][place]).mean(1)
     if classes == 2:
@@ -407,7 +202,7 @@ def _nothing(config: Mapping[str, Any], own: np.random.Generator) -> Result:
 MAKERS: Mapping[str, Callable[[Mapping[str, Any], np.random.Generator], Result]] = {
     "train": _one,
     "together": _together,
-    "mnist": _mnist,
+    "mnist": mnist,
     "table": _table,
     "depths": _table,
     "angles": _angles,

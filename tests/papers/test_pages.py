@@ -106,6 +106,17 @@ def test_a_result_takes_the_title_that_its_experiment_has_now(tmp_path: Path) ->
     assert main(["reproduce", "verify", "--out", str(tmp_path)]) == 0
 
 
+def test_figures_are_drawn_again_where_that_is_asked_for(tmp_path: Path) -> None:
+    folder = shutil.copytree(ROOT / "results" / "gd-fig7", tmp_path / "gd-fig7")
+    for figure in (figures := sorted(folder.glob("*.svg"))):
+        figure.write_text("<svg/>")
+    assert figures
+    assert main(["reproduce", "pages", "--out", str(tmp_path)]) == 0
+    assert main(["reproduce", "verify", "--out", str(tmp_path)]) == 1
+    assert main(["reproduce", "pages", "--out", str(tmp_path), "--figures"]) == 0
+    assert main(["reproduce", "verify", "--out", str(tmp_path)]) == 0
+
+
 def test_every_result_has_its_line() -> None:
     results = read_results(ROOT / "results")
     page, index = claims_page(results), index_page(results)

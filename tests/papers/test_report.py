@@ -98,6 +98,7 @@ def test_it_loads_nothing_and_may_load_nothing(page):
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|http", own)
 
 
+@pytest.mark.slow
 def test_texts_of_results_cannot_become_markup(tmp_path):
     series = [Series(EVIL, [0, 1], [1, 2]), Series("b", [0, 1], [1, 2])]
     chart = Chart("evil", EVIL, "line", EVIL, EVIL, series, note=EVIL, categories=[EVIL, "b"])

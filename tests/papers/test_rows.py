@@ -47,8 +47,12 @@ def test_a_title_at_desk_scale_names_the_networks_that_were_trained(experiment):
 
 def test_the_same_networks_stand_for_several_of_the_paper():
     titles = [BY_ID[f"gd-fig{number}"].title_at("desk") for number in (6, 10, 11)]
-    told = "Reliability diagrams by β, CIFAR-100, fully connected networks for the paper's"
-    assert titles == [f"{told} {network}" for network in ("ResNet18", "ResNet34", "VGG16")]
+    told = "Reliability diagrams by β, CIFAR-100, "
+    assert titles == [
+        f"{told}small residual networks for the paper's ResNet18",
+        f"{told}fully connected networks for the paper's ResNet34",
+        f"{told}fully connected networks for the paper's VGG16",
+    ]
 
 
 def made_up_results(plan, scope, accuracy):

@@ -25,6 +25,8 @@ Paint = Callable[[Tone], str]
 HEIGHT = 280
 LETTER = 6.6  # pixels
 LINE = 44  # letters of an axis title, so that it fits on a telephone
+MOST_LINES = 4  # of a name under an axis
+SLANTED = 24  # letters of a line of it, where it stands at a slant
 MARKED_UP_TO = 15  # values of a line, whose places are then worth seeing
 FADED = 0.08
 NUMBER = ".5~g"
@@ -229,18 +231,31 @@ def x_channel(chart: Chart, field: str = "at", domain: list[float] | None = None
             scale["domain"] = domain
         axis = _numbers(chart.log_x, [x for each in chart.series for x in each.x])
         return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
-    names = list(chart.categories)
-    crowded = max(map(len, names)) * len(names) > LINE
-    turned: Any = {"labelAngle": -35, "labelAlign": "right"} if crowded else {"labelAngle": 0}
-    axis = alt.Axis(
+    scale = alt.Scale(domain=[-0.5, len(chart.categories) - 0.5], nice=False)
+    return alt.X(f"{field}:Q", title=title, scale=scale, axis=_names(chart.categories))
+
+
+def _names(names: Sequence[str]) -> alt.Axis:
+    """Return an axis of names: in a few short lines, or where they do not fit there, at a slant."""
+    room = max(1, LINE // len(names))
+    lines = [_wrapped(name, room) for name in names]
+    fits = all(len(each) <= MOST_LINES and max(map(len, each)) <= room for each in lines)
+    laid: Any = {"labelAngle": 0}
+    if not fits:
+        lines = [_wrapped(name, SLANTED) for name in names]
+        laid = {"labelAngle": -35, "labelAlign": "right"}
+    return alt.Axis(
         values=list(range(len(names))),
-        labelExpr=f"{json.dumps(names)}[datum.value]",
+        labelExpr=f"{json.dumps(lines)}[datum.value]",
+        labelLimit=0,
         grid=False,
         labelOverlap=False,
-        **turned,
+        **laid,
     )
-    scale = alt.Scale(domain=[-0.5, len(names) - 0.5], nice=False)
-    return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    return textwrap.wrap(name, width, break_long_words=False) or [""]
 
 
 def y_channel(chart: Chart, field: str = "y") -> alt.Y:

@@ -84,6 +84,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("report verify compare pages", "--out", out, type=folder, default=here, metavar="DIR")
     claims = "also write the page of all claims and verdicts to this file"
     add("pages", "--claims", claims, type=file, metavar="FILE")
+    add("pages", "--figures", "also draw the figures again", action="store_true")
 
 
 def only_pairs(text: str) -> dict[str, list[str]]:
@@ -317,7 +318,7 @@ def _pages(options: argparse.Namespace) -> None:
     from softmargin.papers.write import write_pages
 
     with writing_to(options.out):
-        found = write_pages(options.out, options.claims)
+        found = write_pages(options.out, options.claims, figures=options.figures)
     print(f"{options.out / 'README.md'} and the pages of {found} results")
 
 

@@ -361,7 +361,7 @@ def shrunk(task: Task) -> Task:
         data="digits",
         training={**task.training, **small, "batch": 32},
         part=part,
-        seconds=0.05 if task.methods else 1.0,
+        seconds=0.05 if task.methods else 0.4,
         most_seeds=None,
         stands_for="",
         row="",

@@ -292,5 +292,40 @@ TABLE_4 = Row(
     baseline=m.SOFTMAX.name,
 )
 
-ROWS = (TABLE_1, TABLE_2, FIGURE_3, TABLE_3, TABLE_4)
+# --- one pair of logits: Section 3
+
+
+def untrained(runs: Runs, task: Task) -> list[Finding]:
+    """Find whether networks of the hinge loss of one pair fit less than half of their images."""
+    values = {m.MAX_HINGE.name: TRAINED.of(runs, task, m.MAX_HINGE)}
+    names = (m.MAX_HINGE.name, "half of the images")
+    values["half of the images"] = np.full_like(values[m.MAX_HINGE.name], 50.0)
+    return [compare(f"on {task.name}, training accuracy in %", values, names, -1)]
+
+
+_PAIRS = (m.beta(1), m.HINGE, m.MAX_HINGE)
+SECTION_3 = Row(
+    id="lm-sec3",
+    title="Hinge loss of the largest other logit alone",
+    place="Section 3",
+    claim="A convolutional network is not trained at all by the hinge loss of its two deciding "
+    "logits, whose gradient is too sparse; the mean over all others (14) trains it.",
+    plan=Plan(
+        desk=[(replace(desk.USEFUL_100, most_seeds=desk.RESIDUAL_SEEDS), _PAIRS)],
+        paper=[(recipes.ABLATION, _PAIRS)],
+    ),
+    findings=(
+        untrained,
+        Compare(TRAINED, m.MAX_HINGE.name, -1, other=m.HINGE.name),
+        Compare(ERROR, m.MAX_HINGE.name, 1),
+    ),
+    tables=(ScoreTable(TRAINED), ScoreTable(ERROR, note="Differences are against softmax.")),
+    charts=(Differences(ERROR),),
+    deviations=deviations(
+        (SUPPLEMENT, "The paper tells this of first experiments and prints no numbers."),
+        ("The network is residual and has batch normalisation; three seeds.",),
+    ),
+)
+
+ROWS = (TABLE_1, TABLE_2, FIGURE_3, TABLE_3, TABLE_4, SECTION_3)
 EXPERIMENTS = tuple(row.experiment for row in ROWS)

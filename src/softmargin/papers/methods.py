@@ -75,6 +75,7 @@ SCALINGS = (
 SOFTMAX = Method("softmax")
 SUPER_SYMMETRY = Method("super-symmetry", {"head": "simplex"})
 HINGE = Method("hinge (14)", {"loss": "mean_hinge"})
+MAX_HINGE = Method("hinge, one pair", {"loss": "max_hinge"})
 MODIFIED = Method("modified (15)", {"loss": "modified_softmax"})
 LGM = Method(
     "LGM",

@@ -156,6 +156,7 @@ CONNECTED = (
     "Networks are fully connected, which the paper's are not: five seeds of all methods are "
     "trained together."
 )
+USEFUL = "Networks are residual, small, and trained on all images that are there."
 
 
 def deviations(paper: Sequence[str], desk: Sequence[str] = (CONNECTED,)) -> dict[str, str]:

@@ -64,16 +64,22 @@ def write_result(
     page = result_page(meta, outcome)
     folder.mkdir(parents=True, exist_ok=True)
     outdated = _figures_in(folder)
-    sums = {}
-    for chart in outcome.charts:
-        text = svg(chart, outcome.charts)
-        write_file(folder / f"{chart.name}.svg", text)
-        sums[f"{chart.name}.svg"] = checksum(text.encode())
+    sums = _draw(outcome, folder)
     write_file(folder / PAGE, page)
     for name in outdated - set(sums):  # before the numbers, which say that they were there
         (folder / name).unlink(missing_ok=True)
     content = {"format": FORMAT, **meta, **outcome.as_dict(), "figures": sums}
     write_json(folder / NUMBERS, content, dumps)
+
+
+def _draw(outcome: Outcome, folder: Path) -> dict[str, str]:
+    """Draw the figures of a result, and return their checksums."""
+    sums = {}
+    for chart in outcome.charts:
+        text = svg(chart, outcome.charts)
+        write_file(folder / f"{chart.name}.svg", text)
+        sums[f"{chart.name}.svg"] = checksum(text.encode())
+    return sums
 
 
 def _figures_in(folder: Path) -> set[str]:
@@ -134,7 +140,7 @@ def write_index(results: Path) -> None:
     write_file(results / PAGE, index_page(found))
 
 
-def write_pages(results: Path, claims: Path | None = None) -> int:
+def write_pages(results: Path, claims: Path | None = None, *, figures: bool = False) -> int:
     """Write the pages of all results in a folder again, from their numbers; nothing is trained.
 
     Results take the titles and claims that experiments have now.
@@ -142,6 +148,7 @@ def write_pages(results: Path, claims: Path | None = None) -> int:
     Args:
         results: the folder of all results.
         claims: where the page of all claims goes, too, if it is wanted.
+        figures: whether to draw the figures again as well.
 
     Returns:
         How many results there are.
@@ -149,10 +156,13 @@ def write_pages(results: Path, claims: Path | None = None) -> int:
     known = experiments()
     for path in results.glob(f"*/{NUMBERS}"):
         numbers = read_numbers(path.parent)
+        fresh: dict[str, Any] = {}
+        if figures:
+            fresh["figures"] = _draw(Outcome.from_dict(numbers), path.parent)
         if numbers["id"] in known:
-            declared = _declared(known[numbers["id"]], numbers["scale"])
-            if any(numbers[name] != text for name, text in declared.items()):
-                write_json(path, {**numbers, **declared}, dumps)
+            fresh |= _declared(known[numbers["id"]], numbers["scale"])
+        if any(numbers.get(name) != value for name, value in fresh.items()):
+            write_json(path, {**numbers, **fresh}, dumps)
     found = read_results(results)
     for meta, outcome in found:
         write_file(results / meta["id"] / PAGE, result_page(meta, outcome))

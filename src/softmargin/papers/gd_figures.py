@@ -1,0 +1,110 @@
+"""The gradient-decay paper's figures of images: reliability diagrams, and accuracy by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from softmargin.papers import desk, recipes
+from softmargin.papers.charts import ByEpoch, reliability
+from softmargin.papers.findings import Compare, Floats, Monotone
+from softmargin.papers.gd_tables import (
+    CLIPPED,
+    FIVE,
+    OPEN,
+    UP_TO_20,
+    UP_TO_50,
+    WARM,
+)
+from softmargin.papers.grid import Method, Plan, Task, each
+from softmargin.papers.rows import CONNECTED, USEFUL, Row, chosen, deviations
+from softmargin.papers.runs import ACCURACY, ACCURACY_CURVE, CONFIDENCE, ECE, MCE, Score
+from softmargin.papers.tables import ScoreTable
+
+# --- reliability diagrams: Figures 6 and 9 to 13
+
+
+def reliability_row(number: int, on_paper: Task, at_desk: Task, methods: Sequence[Method]) -> Row:
+    """Return a figure of reliability diagrams, one for each β."""
+    data = on_paper.paper_row.removesuffix(f", {on_paper.network}")
+    clipped = (CLIPPED,) if on_paper.data == "tiny_imagenet" else ()
+    networks = CONNECTED if at_desk.methods else USEFUL
+    stand_in = replace(at_desk, stands_for=on_paper.network)
+    return Row(
+        id=f"gd-fig{number}",
+        title=f"Reliability diagrams by β, {data}, {{network}}",
+        place=f"Figure {number}",
+        claim="The smaller β is, the more confident the network, beyond its accuracy: small β "
+        "makes over-confidence worse, large β takes it away.",
+        plan=Plan(desk=[(stand_in, methods)], paper=[(on_paper, methods)]),
+        network=on_paper.network,
+        findings=(
+            Monotone(CONFIDENCE, 1),
+            Compare(ECE, "β = 20", -1),
+            Compare(ECE, "β = 0.1", 1),
+        ),
+        tables=[ScoreTable(score) for score in (ECE, MCE, CONFIDENCE, ACCURACY)],
+        charts=(reliability,),
+        deviations=deviations(
+            (OPEN, *clipped),
+            (networks, "Figures of one data set show the same networks at this scale."),
+        ),
+    )
+
+
+RELIABILITY_ROWS = (
+    reliability_row(6, recipes.CIFAR100[0], desk.USEFUL_100, UP_TO_20),
+    reliability_row(9, recipes.CIFAR10[0], desk.USEFUL_10_PLAIN, UP_TO_50),
+    reliability_row(10, recipes.CIFAR100[1], desk.CIFAR100, UP_TO_50),
+    reliability_row(11, recipes.CIFAR100[2], desk.CIFAR100, UP_TO_50),
+    reliability_row(12, recipes.TINY_34, desk.TINY, UP_TO_20),
+    reliability_row(13, recipes.TINY_50, desk.TINY_WIDER, UP_TO_20),
+)
+
+# --- accuracy by epoch: Figure 8
+
+
+def swing(curves: Floats) -> Floats:
+    """Return how far curves (seeds, epochs) swing over their first half.
+
+    Example:
+        >>> swing(np.array([[0.0, 1, 2, 3, 9, 9], [0.0, 1, 0, 1, 9, 9]])).tolist()
+        [0.0, 2.0]
+    """
+    half = curves[:, : max(3, curves.shape[1] // 2)]
+    if half.shape[1] < 3:
+        return np.zeros(len(curves))
+    swung: Floats = np.sqrt((np.diff(half, 2, axis=1) ** 2).mean(1))
+    return swung
+
+
+SWING = Score(
+    "Swing of accuracy before the rate falls",
+    array="accuracy",
+    reduce=swing,
+    better="higher",
+    phrase="the swing of accuracy in points",
+)
+SWING_NOTE = (
+    "The swing is the root mean square of the second differences of accuracy from epoch to epoch "
+    "before the learning rate first falls, so that steady progress does not count."
+)
+FIGURE_8 = Row(
+    id="gd-fig8",
+    title="Test accuracy by epoch on CIFAR-100 and CIFAR-10",
+    place="Figure 8",
+    claim="Test accuracy swings visibly more from epoch to epoch with a large β.",
+    plan=Plan(
+        desk=each([desk.CIFAR100, desk.CIFAR10], (*FIVE, WARM)),
+        paper=each([recipes.CIFAR100[0], recipes.CIFAR10_PLAIN[0]], (*FIVE, WARM)),
+    ),
+    findings=(Compare(SWING, "β = 5", 1),),
+    tables=(ScoreTable(SWING, note=SWING_NOTE), ScoreTable(ACCURACY)),
+    charts=(ByEpoch(ACCURACY_CURVE, "accuracy"),),
+    deviations=deviations((OPEN, chosen("warm-up"), "CIFAR-10 is the first version's Figure 8.")),
+    notes=(SWING_NOTE,),
+)
+
+ROWS = (*RELIABILITY_ROWS, FIGURE_8)
