@@ -65,7 +65,7 @@ def seconds_of(experiments, scale):
 
 
 # with networks of useful accuracy, up to five seeds of up to seven β and two rivals
-USEFUL = ("sm-headline", "sm-steering", "gd-tab3", "gd-tab4", "gd-fig6", "gd-fig8", "gd-fig9")
+USEFUL = ("sm-headline", "gd-tab3", "gd-tab4", "gd-fig6", "gd-fig9", "lm-sec3")
 
 
 def test_desk_scale_takes_hours_at_most_and_smoke_a_minute():
