@@ -117,7 +117,7 @@ class Runs:
         logits = self.scaled(place, look, scaling)
         rows = {name: each.mean(0) for name, each in row_scores(logits, self.y).items()}
         by_fold = {
-            name: np.array([float(own.mean()) for own in value.split(self.sizes.tolist())])
+            name: np.array([float(own.mean()) for own in torch.split(value, self.sizes.tolist())])
             for name, value in rows.items()
         }
         mean = {name: float(value.mean()) for name, value in rows.items()}

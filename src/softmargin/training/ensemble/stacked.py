@@ -64,7 +64,7 @@ def stacked_logits(head: Any, x: Tensor, own: Tensors, index: Tensor | None) -> 
 
 
 def _linear(head: Any, x: Tensor, own: Tensors, index: Tensor | None) -> Tensor:
-    logits: Tensor = _Products.apply(x, own["weight"])
+    logits: Tensor = _Products.apply(x, own["weight"])  # type: ignore[no-untyped-call]
     return logits + own["bias"].unsqueeze(1) if "bias" in own else logits
 
 
