@@ -40,6 +40,13 @@ class AdaFocalLoss(LogitLoss):
     with γ below 0, which pulls harder at them. A training sample takes the γ of the range that its
     confidence in the target falls into. Until the first update γ = 1 everywhere.
 
+    The rule, the switch of the sign, 15 ranges, γ = 1 at first, rate 1, bounds -2 and 20, the
+    switch at 0.2, one update per epoch, and confidence in the prediction for held-out rows but in
+    the target for training samples are the authors', as in the program that they published
+    (``3mcloud/adafocal``). Ours are where a range ends, at its last held-out row instead of between
+    two of them, the mean of a batch where they take its sum, and that fewer than 100 held-out rows
+    are refused.
+
     The γ and the upper ends of the ranges are ``gammas`` and ``edges``, kept in ``state_dict``.
     See :func:`softmargin.functional.adaptive_focal_loss` for the loss itself, and
     :class:`softmargin.schedules.CalibratedBeta` for β by feedback.

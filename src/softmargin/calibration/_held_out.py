@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import torch
 from torch import Tensor
 
+from softmargin.calibration._many_temperatures import temperatures_without
 from softmargin.calibration.scaling import CalibrationWarning, TemperatureScaling
 
 SCORES = ("nll", "brier", "accuracy")
@@ -43,10 +45,20 @@ def one_temperature(logits: Tensor, y: Tensor) -> float:
         return float(TemperatureScaling().fit(flat, y.repeat(len(logits))).temperature)
 
 
+def fold_temperatures(logits: Tensor, y: Tensor, fold_of: Tensor) -> Tensor:
+    """Return temperatures (K, F) of logits (K, seeds, N, C), each fitted without one fold."""
+    seeds = logits.shape[1]
+    flat, rows, fold_of = logits.flatten(1, 2), y.repeat(seeds), fold_of.repeat(seeds)
+    found = flat.new_full((len(flat), int(fold_of.max()) + 1), math.nan)
+    sound = flat.isfinite().all(-1).all(-1)
+    if bool(sound.any()):
+        found[sound] = temperatures_without(flat[sound], rows, fold_of)
+    for model, fold in found.isnan().nonzero().tolist():
+        kept = fold_of != fold
+        found[model, fold] = one_temperature(flat[model : model + 1, kept], rows[kept])
+    return found
+
+
 def cross_fitted(logits: Tensor, y: Tensor, fold_of: Tensor) -> Tensor:
     """Return logits (seeds, N, C) divided by temperatures, each fold's fitted on the others."""
-    found = [
-        one_temperature(logits[:, fold_of != fold], y[fold_of != fold])
-        for fold in range(int(fold_of.max()) + 1)
-    ]
-    return logits / torch.tensor(found, dtype=torch.float64)[fold_of, None]
+    return logits / fold_temperatures(logits.unsqueeze(0), y, fold_of)[0, fold_of, None]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from softmargin.calibration._held_out import cross_fitted, one_temperature, row_scores
+from softmargin.calibration._held_out import fold_temperatures, one_temperature, row_scores
 from softmargin.estimators.classifier import Floats, MarginClassifier, as_dataset, configuration
 from softmargin.training import EnsembleResult, Fold, train_together
 
@@ -32,12 +32,12 @@ class Candidate:
         folds = self.by_fold[score]
         return float(folds.std(ddof=1) / np.sqrt(len(folds))) if len(folds) > 1 else 0.0
 
-    def without(self, fold: int, sizes: Sequence[int]) -> Candidate:
-        """Return how it did on all folds but one, given their numbers of rows."""
-        by_fold = {name: np.delete(values, fold) for name, values in self.by_fold.items()}
-        rows = np.delete(sizes, fold)
-        mean = {name: float(np.average(v, weights=rows)) for name, v in by_fold.items()}
-        return replace(self, by_fold=by_fold, mean=mean)
+    def without(self, fold: int, sizes: NDArray[np.int64], score: str) -> Candidate:
+        """Return how it did by one score on all folds but one, given their numbers of rows."""
+        kept = np.arange(len(sizes)) != fold
+        values, rows = self.by_fold[score][kept], sizes[kept]
+        mean = float(values @ rows / rows.sum())
+        return replace(self, by_fold={score: values}, mean={score: mean})
 
 
 class Runs:
@@ -58,7 +58,8 @@ class Runs:
         self.settings: list[Mapping[str, Any]] = []
         self.looks: list[list[int]] = []  # numbers of epochs, by settings
         self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
-        self.sizes = [len(test) for test in tested]
+        self.temperatures: dict[int, torch.Tensor] = {}  # (looks, folds), by settings
+        self.sizes = np.array([len(test) for test in tested])
         self.trainer: Callable[..., EnsembleResult] = train_together
 
     def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
@@ -101,17 +102,23 @@ class Runs:
         """Return held-out logits, each fold's by the temperature of the others."""
         logits = self.logits[place, look]
         if scaling == "temperature":
-            logits = cross_fitted(logits, self.y, self.fold_of)
+            logits = logits / self._temperatures(place)[look, self.fold_of, None]
         return logits
+
+    def _temperatures(self, place: int) -> torch.Tensor:
+        """Return temperatures (looks, folds) of settings, each fitted on the other folds."""
+        if place not in self.temperatures:
+            logits = torch.stack([self.logits[place, i] for i in range(len(self.looks[place]))])
+            self.temperatures[place] = fold_temperatures(logits, self.y, self.fold_of)
+        return self.temperatures[place]
 
     def judged(self, place: int, look: int, scaling: str) -> Candidate:
         """Return how settings did after a number of epochs, with a scaling."""
         logits = self.scaled(place, look, scaling)
-        values = row_scores(logits, self.y)
-        rows = {name: value.mean(0) for name, value in values.items()}
+        rows = {name: each.mean(0) for name, each in row_scores(logits, self.y).items()}
         by_fold = {
-            name: np.array([float(v[self.fold_of == i].mean()) for i in range(len(self.folds))])
-            for name, v in rows.items()
+            name: np.array([float(own.mean()) for own in torch.split(value, self.sizes.tolist())])
+            for name, value in rows.items()
         }
         mean = {name: float(value.mean()) for name, value in rows.items()}
         return Candidate(self.settings[place], self.looks[place][look], scaling, by_fold, mean)

@@ -139,7 +139,9 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for number, fold in enumerate(runs.folds):
             chosen = self.candidates_[self.best_index_]
             if len(runs.folds) > 1:
-                others = [each.without(number, runs.sizes) for each in self.candidates_]
+                others = [
+                    each.without(number, runs.sizes, self.scoring) for each in self.candidates_
+                ]
                 chosen = self.candidates_[others.index(self._choice(others))]
             place, look = runs.place_of(chosen), runs.look_of(chosen)
             log_p = runs.scaled(place, look, chosen.scaling)[0].log_softmax(-1)

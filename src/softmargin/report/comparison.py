@@ -157,4 +157,5 @@ def _draw(axes: Any, name: str, result: CalibrationResult, place: int) -> None:
         linewidth=1.4,
         label=label.replace("$", r"\$"),
         zorder=3,
+        clip_on=False,  # marks at 0 and 1 are whole
     )

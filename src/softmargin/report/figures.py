@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 PAGE_TONES = (INK, MUTED, GRID, GREEN)
+LARGEST = 115  # pixels per inch of a figure that stands alone, whose text grows with it
 RELIABILITY = (
     "Bars: accuracy in each bin of confidence, with its 95 % interval; hatched: the gap to "
     "mean confidence; dashed: perfect calibration. Below: how many predictions each bin holds."
@@ -109,7 +110,8 @@ def to_svg(figure: Figure, name: str, description: str, tones: Iterable[Tone]) -
     for tone in (*PAGE_TONES, *tones):
         svg = svg.replace(tone.light, f"var({tone.variable})")
     label = escape(description, quote=True)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    largest = f"--largest: {LARGEST * figure.get_figwidth():.0f}px"
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}" style="{largest}"', 1)
 
 
 def draw_gradients(
@@ -142,6 +144,7 @@ def draw_curves(axes: Axes, series: Style, by_seed: Sequence[Sequence[float]]) -
     axes.plot(epochs, middle, color=tone, linestyle=series.line, label=series.label)
     axes.set_xlabel("epoch")
     axes.set_xlim(1, len(epochs))
+    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def draw_spread(axes: Axes, place: int, series: Style, values: Sequence[float]) -> None:

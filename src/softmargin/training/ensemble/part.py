@@ -176,12 +176,15 @@ class Part:
         """Return the features (K, B, D) of samples (S, B, inputs)."""
         if not self.layers:
             return x.repeat(self.m, 1, 1)
+        bias = self.params["linear1.bias"].view(self.m, self.s, 1, -1)
+        # in place before it is laid out by model: afterwards autograd would copy all of it
         h = torch.bmm(x, self.params[FIRST].flatten(2))
-        h = h.view(*x.shape[:2], self.m, -1).permute(2, 0, 1, 3).contiguous().flatten(0, 1)
-        h = h.add_(self.params["linear1.bias"])
-        for number, name in enumerate(self.layers, 1):
-            if number > 1:
-                h = torch.baddbmm(self.params[f"{name}.bias"], h, self.params[f"{name}.weight"])
+        h = h.add_(bias.permute(1, 2, 0, 3).flatten(2))
+        if "relu1" in self.active:
+            h = h.relu_()
+        h = h.view(*x.shape[:2], self.m, -1).permute(2, 0, 1, 3).flatten(0, 1)
+        for number, name in enumerate(self.layers[1:], 2):
+            h = torch.baddbmm(self.params[f"{name}.bias"], h, self.params[f"{name}.weight"])
             if f"relu{number}" in self.active:
                 h = h.relu_()
         return h
