@@ -68,8 +68,9 @@ class Runs:
         smallest = min(len(fold.train) for fold in self.folds)
         estimators = [clone(self.base).set_params(**settings) for settings in group]
         data = as_dataset(x, self.target, int(self.target.max()) + 1)
-        models = list(itertools.product(estimators, self.seeds, self.folds))
-        configs = [configuration(own, smallest, seed, x.dtype) for own, seed, _ in models]
+        pairs = itertools.product(estimators, self.seeds)
+        by_pair = [configuration(own, smallest, seed, x.dtype) for own, seed in pairs]
+        configs = [config for config in by_pair for _ in self.folds]  # one for all folds
         epochs = configs[0].epochs
         steps = [round(epochs * (i + 1) / looks) for i in range(looks)]
         wanted = sorted({max(1, step) for step in steps})
@@ -82,7 +83,7 @@ class Runs:
 
         self.trainer(
             configs,
-            folds=[fold for _, _, fold in models],
+            folds=self.folds * len(by_pair),
             dataset=data,
             evaluate_every=None,
             look=look,

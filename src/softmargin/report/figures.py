@@ -136,6 +136,8 @@ def draw_gradients(
 
 def draw_curves(axes: Axes, series: Style, by_seed: Sequence[Sequence[float]]) -> None:
     """Draw the median over seeds by epoch, and a band from the lowest to the highest seed."""
+    from matplotlib.ticker import MaxNLocator
+
     values = np.asarray(by_seed, dtype=np.float64)
     epochs = np.arange(1, values.shape[1] + 1)
     tone = series.tone.light
@@ -144,7 +146,7 @@ def draw_curves(axes: Axes, series: Style, by_seed: Sequence[Sequence[float]]) -
     axes.plot(epochs, middle, color=tone, linestyle=series.line, label=series.label)
     axes.set_xlabel("epoch")
     axes.set_xlim(1, len(epochs))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
 
 
 def draw_spread(axes: Axes, place: int, series: Style, values: Sequence[float]) -> None:

@@ -77,7 +77,7 @@ def check_members(configs: Sequence[TrainingConfig]) -> None:
     if not configs:
         raise ValueError("configs must hold at least one configuration, but got none.")
     first = configs[0]
-    for config in configs[1:]:
+    for config in {id(each): each for each in configs}.values():  # folds may share theirs
         for name in first.difference(config):
             if name not in OF_VARIANTS and name not in OF_STREAMS:
                 raise ValueError(
@@ -111,6 +111,7 @@ def blocks_of(
     streams: dict[tuple[Any, ...], Stream] = {}
     members: dict[Stream, list[tuple[str, int]]] = defaultdict(list)
     known: dict[tuple[Any, ...], int] = {}
+    variants: dict[int, str] = {}
     for number, config in enumerate(configs):
         fold = None if folds is None else folds[number]
         # models with the same rows to train on share their z-scores
@@ -120,13 +121,14 @@ def blocks_of(
         key = (config.seed, config.pollute, where)
         if key not in streams:
             streams[key] = _stream(config, dataset, fold, where)
-        variant = repr(dataclasses.replace(config, **OF_STREAMS))
-        members[streams[key]].append((variant, number))
+        if id(config) not in variants:
+            variants[id(config)] = repr(dataclasses.replace(config, **OF_STREAMS))
+        members[streams[key]].append((variants[id(config)], number))
     alike: dict[tuple[Any, ...], list[Stream]] = defaultdict(list)
     for stream, own in members.items():
         own.sort()
-        variants = [variant for variant, _ in own]
-        alike[*variants, len(stream.train), len(stream.test), len(stream.held)].append(stream)
+        names = [variant for variant, _ in own]
+        alike[*names, len(stream.train), len(stream.test), len(stream.held)].append(stream)
     blocks = []
     for group in alike.values():
         numbers = [

@@ -30,6 +30,8 @@ class Steering:
         first = 0  # place of the kind's first model in the part
         for kind in kinds:
             for variant, (config, parts) in enumerate(zip(kind.configs, kind.members, strict=True)):
+                if not config.schedules and not isinstance(parts.loss, AdaFocalLoss):
+                    continue  # nothing to steer, and losses are slow to copy
                 for own in range(variant * streams, (variant + 1) * streams):
                     controller = make_controller(config, copy.deepcopy(parts.loss), *rows)
                     if controller is not None:
