@@ -64,9 +64,11 @@ def build(target: Path = LIBRARY, extra: tuple[str, ...] = ()) -> str | None:
                     f"-DWIDTH={width}",
                     f"-DCOPY=rows_{name}",
                     f"-DMEASURE=measure_{name}",
+                    f"-DPASS=pass_{name}",
                     *more,
                 ]
                 jobs.append(("rows.cpp", name, [*flags, *own]))
+                jobs.append(("passes.cpp", f"passes_{name}", [*flags, *own]))
         objects = []
         for source, name, options in jobs:
             objects.append(str(Path(folder) / f"{name}.o"))

@@ -42,6 +42,26 @@ struct Measure {
   int32_t logits_type, threads, instructions, unused;
 };
 
+// One pass over matrices of float32 beside the products of features and class weights, PASS in
+// library.py. All of them are contiguous.
+enum Step : int32_t { LENGTHS, SPREAD, COLLECT, AWAY };
+
+struct Pass {
+  const float *left;          // vectors, or the gradient of logits
+  const float *right;         // logits
+  float *out, *angles;        // what is written; angles only where there are some
+  const float *of_rows;       // one factor per row, or null for 1
+  const float *of_columns;    // one factor per column
+  const int64_t *index;       // the target's column of every row, or null
+  float *own;                 // of every row, its entry at the target
+  const float *own_left;      // what counts at the target in the place of left and right
+  const float *own_right;
+  float *sums;                // one per column
+  int64_t rows, columns;
+  double scale;               // of angles
+  int32_t step, angle, threads, instructions;
+};
+
 // What is found before the rows are: the same for all of them.
 struct Plan {
   const Call *call;
@@ -56,3 +76,6 @@ using Rows = bool (*)(const Plan &, int64_t begin, int64_t end);
 
 // Rows that a thread takes at once: with pixels next to each other, so many are read together.
 constexpr int64_t TILE = 16;
+
+// Columns that are summed over at once.
+constexpr int64_t STRIPE = 128;

@@ -9,7 +9,10 @@
 extern "C" {
 bool rows_baseline(const Plan &, int64_t, int64_t);
 void measure_baseline(const Measure &, int64_t, int64_t);
+bool pass_baseline(const Pass &, int64_t, int64_t);
 #ifdef X86
+bool pass_avx2(const Pass &, int64_t, int64_t);
+bool pass_avx512(const Pass &, int64_t, int64_t);
 void measure_avx2(const Measure &, int64_t, int64_t);
 void measure_avx512(const Measure &, int64_t, int64_t);
 bool rows_avx2(const Plan &, int64_t, int64_t);
@@ -76,6 +79,15 @@ bool measure_of(const void *data, int64_t begin, int64_t end) {
   if (call.instructions == 1) return measure_avx2(call, begin, end), true;
 #endif
   return measure_baseline(call, begin, end), true;
+}
+
+bool pass_of(const void *data, int64_t begin, int64_t end) {
+  const Pass &pass = *static_cast<const Pass *>(data);
+#ifdef X86
+  if (pass.instructions == 2) return pass_avx512(pass, begin, end);
+  if (pass.instructions == 1) return pass_avx2(pass, begin, end);
+#endif
+  return pass_baseline(pass, begin, end);
 }
 
 // Targets that name no class, and settings or probabilities that are not allowed, are for the
@@ -240,5 +252,12 @@ __attribute__((visibility("default"))) int32_t softmargin_scale(const Call *give
 __attribute__((visibility("default"))) int32_t softmargin_measure(const Measure *call) {
   in_parallel({measure_of, call, call->rows, true}, call->threads);
   return DONE;
+}
+
+__attribute__((visibility("default"))) int32_t softmargin_pass(const Pass *pass) {
+  // sums over rows are made by columns, so that the number of threads does not change them
+  const int64_t stripes = (pass->columns + STRIPE - 1) / STRIPE;
+  const int64_t units = pass->step == COLLECT ? stripes : pass->rows;
+  return in_parallel({pass_of, pass, units, true}, pass->threads) ? DONE : DECLINED;
 }
 }

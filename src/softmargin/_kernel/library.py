@@ -25,6 +25,9 @@ LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
 MEASURE = struct.Struct("3P3q4i")
 """One call for the metrics, as ``struct Measure`` in ``call.h`` has it."""
 
+PASS = struct.Struct("11P2qd4i")
+"""One pass beside a product of matrices, as ``struct Pass`` in ``call.h`` has it."""
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 INSTRUCTIONS = ("baseline", "AVX2", "AVX-512")
 
@@ -36,6 +39,7 @@ class Kernel:
     loss: Callable[[bytes], int]
     scale: Callable[[bytes], int]
     measure: Callable[[bytes], int]
+    one_pass: Callable[[bytes], int]
     instructions: int
     threads: bool
     """Whether PyTorch's threads were found."""
@@ -57,10 +61,10 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
         best = library.softmargin_instructions()
         threads = bool(library.softmargin_find_threads())
         loss, scale = library.softmargin_loss, library.softmargin_scale
-        measure = library.softmargin_measure
+        measure, one_pass = library.softmargin_measure, library.softmargin_pass
     except (OSError, AttributeError) as error:
         return None, f"the compiled library cannot be loaded: {error}"
-    for function in (loss, scale, measure):
+    for function in (loss, scale, measure, one_pass):
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    return Kernel(loss, scale, measure, best, threads), "the compiled library was loaded"
+    return Kernel(loss, scale, measure, one_pass, best, threads), "the compiled library was loaded"

@@ -9,9 +9,10 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count, known_within
+from softmargin.functional._plain_directions import full_precision, target_angle
 from softmargin.functional._products import Products
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, target_angle
+from softmargin.functional.directions import angles_of
 from softmargin.functional.lengths import length_of, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import HEAD_ARGUMENTS, Head

@@ -10,9 +10,10 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_choice, check_count, check_probabilities
+from softmargin.functional._plain_directions import full_precision, target_angle
 from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import angles_of, cosines_of, full_precision, target_angle
+from softmargin.functional.directions import angles_of, cosines_of
 from softmargin.functional.lengths import precise, unit
 from softmargin.functional.margins import (
     at_least_float32,

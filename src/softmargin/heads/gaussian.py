@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
+from softmargin.functional._plain_directions import full_precision
 from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
