@@ -1,171 +1,243 @@
-"""Cosines and angles with the compiled kernel: products of matrices, and one pass beside each.
+"""Cosines and angles with the compiled kernel: three products of matrices, and a pass beside each.
 
-Features and weights are multiplied as they are. Their lengths go into a pass over the products,
-and on the way back into a pass over the gradient, so that no copy of the weight is made. With
-lengths between 1e-9 and 1e9 nothing overflows on the way; other vectors are left to the callers.
+Features and weights are multiplied as they are. Their lengths and the margin go into a pass over
+the products, and on the way back into a pass over the gradient, so that no copy of the weight is
+made. With lengths between 1e-9 and 1e9 nothing overflows on the way. All else is declined: other
+lengths, types and devices, and every mistake.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from softmargin.functional import _passes
-from softmargin.functional._close_pairs import angle_at_target, close_pairs, through_cosine
-from softmargin.functional._plain_directions import (
-    Margin,
-    full_precision,
-    plain_angles,
-    plain_backward,
-    plain_cosines,
-)
+from softmargin._kernel import library
+from softmargin.functional import _fused
+from softmargin.functional._close_pairs import ClosePairs, angle_at_target, close_pairs
+from softmargin.functional._plain_directions import Margin, full_precision, plain_backward
 from softmargin.functional.margins import needs_plain_operations
 
-
-class Inverses(NamedTuple):
-    """Inverse lengths of features (N) and of class weights (C)."""
-
-    x: Tensor
-    w: Tensor
-
-
-def inverses(features: Tensor, weight: Tensor, *settings: float | Tensor) -> Inverses | None:
-    """Return the inverse lengths, or None where the kernel should not be used."""
-    if not _passes.fit(features, weight):
-        return None
-    if any(isinstance(each, Tensor) and not each.is_cpu for each in settings):
-        return None
-    x, w = _passes.inverse_lengths(features), _passes.inverse_lengths(weight)
-    return None if x is None or w is None else Inverses(x, w)
+FORWARD, BACKWARD = range(2)
+DECLINED, CLOSE = 1, 2
+STRIPE = 128
+"""As in ``call.h``."""
+MARGINS = {None: 0, "cosine": 1, "monotone": 2, "easy": 3, "none": 4, "multiple": 5}
+"""By name, ``enum Margin`` in ``call.h``; three are what ArcFace does beyond π - m."""
 
 
-def cosines_of(
-    features: Tensor,
-    weight: Tensor,
-    scale: float | Tensor,
-    index: Tensor | None,
-    margin: Margin | None,
-    amount: float | Tensor,
-    of_angle: bool,
+class Kind(NamedTuple):
+    """Which function of the cosines the logits are.
+
+    ``scale`` is that of cosines, or of angles if ``angles``; 0 stands for the features' length.
+    ``margin`` is None, one of MARGINS, with its ``amount``, and ``function`` is the same margin in
+    PyTorch's operations, for targets whose angle the cosine does not resolve.
+    """
+
+    scale: float
+    angles: bool = False
+    margin: str | None = None
+    amount: float = 0.0
+    function: Margin | None = None
+    multiple: int = 1
+    anneal: float = 0.0
+    ignore_index: int = -1
+
+
+Sizes = tuple[int, int, int]
+"""Numbers of samples, of classes, and of a vector's entries."""
+
+Plain = Callable[[Tensor, Tensor], Tensor]
+"""(features, weight) -> the same logits in PyTorch's operations."""
+
+
+def logits_of(
+    features: Tensor, weight: Tensor, target: Tensor | None, kind: Kind, plain: Plain
 ) -> Tensor | None:
-    """Return scaled cosines with a margin at the targets, or None where there is no kernel."""
-    found = inverses(features, weight, scale, amount)
-    if found is None:
+    """Return logits of shape (N, C), or None where the kernel declines.
+
+    ``target`` holds N classes; what is not a class is declined.
+    """
+    if not may_run(features) or not (fits(features) and fits(weight)):
         return None
-    settings = float(scale), None if margin is None else index, margin, amount, of_angle
-    return _Cosines.apply(features, weight, found, settings)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def angles_of(
-    features: Tensor, weight: Tensor, index: Tensor | None, scale: float | Tensor
-) -> Tensor | None:
-    """Return scaled angles, or None where there is no kernel."""
-    found = inverses(features, weight, scale)
-    if found is None:
+    if target is not None and (target := classes_of(target, len(features))) is None:
         return None
-    return _Angles.apply(features, weight, found, (index, float(scale)))  # type: ignore[no-any-return, no-untyped-call]
+    work = _Work(target, kind, plain)
+    with full_precision(features), torch.no_grad():
+        logits, cosines = work.forward(features, weight)
+    if logits is None or not (features.requires_grad or weight.requires_grad):
+        return logits
+    work.results = logits, cosines
+    return _apply(features, weight, work)  # type: ignore[no-any-return, no-untyped-call]
 
 
-class _Cosines(torch.autograd.Function):
-    """Scaled cosines, with a margin at the targets."""
+def may_run(features: Tensor) -> bool:
+    """Whether there is a kernel, and nobody looks on."""
+    if _fused.kernel is None or features.ndim != 2 or needs_plain_operations():
+        return False
+    return not torch._C._len_torch_dispatch_stack() and torch._C._get_tracing_state() is None
+
+
+def fits(matrix: Tensor) -> bool:
+    """Whether the kernel can read a matrix."""
+    return (
+        type(matrix) in _fused.PLAIN
+        and matrix.dtype is torch.float32
+        and matrix.is_cpu
+        and matrix.layout is torch.strided
+        and matrix.is_contiguous()
+        and not matrix.is_neg()
+        and matrix.numel() > 0
+    )
+
+
+def classes_of(target: Tensor, samples: int) -> Tensor | None:
+    """Return targets of so many samples as the kernel can read them, or None."""
+    if type(target) is not Tensor or not target.is_cpu or target.layout is not torch.strided:
+        return None
+    if target.shape not in ((samples,), (samples, 1)):
+        return None
+    if target.dtype is torch.uint8:
+        target = target.long()
+    return target if target.dtype is torch.int64 and target.is_contiguous() else None
+
+
+class _Work:
+    """One head's call of the kernel, and what it leaves for the way back."""
+
+    __slots__ = (
+        "close",
+        "inverses",
+        "kind",
+        "of_angle",
+        "of_samples",
+        "plain",
+        "results",
+        "target",
+    )
+
+    def __init__(self, target: Tensor | None, kind: Kind, plain: Plain) -> None:
+        self.target, self.kind, self.plain = target, kind, plain
+        self.close: ClosePairs | None = None
+        self.of_angle: float | Tensor = kind.scale
+        self.results: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, features: Tensor, weight: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Return the logits, or None if they are declined, and the cosines times their size."""
+        cosines = torch.mm(features, weight.t())
+        logits = torch.empty_like(cosines) if self.kind.angles else cosines
+        samples, classes = cosines.shape
+        self.inverses = features.new_empty(samples + classes)
+        self.of_samples = features.new_empty(0 if self.target is None else 3 * samples)
+        angles = logits.data_ptr() if self.kind.angles else 0
+        vectors = features.data_ptr(), weight.data_ptr(), cosines.data_ptr(), angles
+        status = self.run(
+            FORWARD, self.target, vectors, (0, 0, 0, 0, 0), (*cosines.shape, features.shape[1])
+        )
+        if status == DECLINED:
+            return None, cosines
+        if status == CLOSE:
+            self.mend_close(features, weight, logits)
+        return logits, cosines
+
+    def mend_close(self, features: Tensor, weight: Tensor, logits: Tensor) -> None:
+        """Set the logits of targets whose angle the cosine does not resolve."""
+        assert self.target is not None
+        index, (own, slope, _) = self.index(self.target), self.of_samples.view(3, -1, 1)
+        self.close = close_pairs(features, weight, index, own)
+        if self.close is None:
+            return
+        value, scale = angle_at_target(own, self.close), self.kind.scale
+        if self.kind.function is not None:
+            value, of_angle = self.kind.function(value, torch.tensor(self.kind.amount))
+            self.of_angle = of_angle * scale
+        logits.scatter_(-1, index, (value * scale).to(logits.dtype))
+        slope.index_fill_(0, self.close.samples, 0.0)  # their gradients go past the cosines
+
+    def index(self, target: Tensor) -> Tensor:
+        """Return the targets as (N, 1), class 0 for ignored ones."""
+        index = target.view(-1, 1)
+        return index.masked_fill(index == self.kind.ignore_index, 0)
+
+    def backward(
+        self,
+        features: Tensor,
+        weight: Tensor,
+        cosines: Tensor,
+        target: Tensor | None,
+        grad: Tensor,
+        wanted: list[bool],
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return the gradients of features and weight, as far as they are wanted."""
+        samples, classes = cosines.shape
+        of_products = torch.empty_like(cosines)
+        sums = features.new_empty(classes + samples * -(-classes // STRIPE))
+        of_x = torch.empty_like(features) if wanted[0] else None
+        of_w = torch.empty_like(weight) if wanted[1] else None
+        angles = cosines.data_ptr() if self.kind.angles else 0  # not read: that there are some
+        vectors = features.data_ptr(), weight.data_ptr(), cosines.data_ptr(), angles
+        given = grad, of_products, sums, of_x, of_w
+        addresses = tuple(0 if each is None else each.data_ptr() for each in given)
+        sizes = samples, classes, features.shape[1]
+        self.run(BACKWARD, target, vectors, addresses, sizes)
+        if of_x is not None:
+            of_x.addmm_(of_products, weight)
+        if of_w is not None:
+            of_w.addmm_(of_products.t(), features)
+        if self.close is not None and target is not None:
+            of_angle = grad.gather(-1, self.index(target)) * self.of_angle
+            self.close.add_backward(of_x, of_w, features, weight, of_angle)
+        return of_x, of_w
+
+    def run(
+        self,
+        step: int,
+        target: Tensor | None,
+        vectors: tuple[int, ...],
+        gradients: tuple[int, ...],
+        sizes: Sizes,
+    ) -> int:
+        """Call the kernel for one step."""
+        kind, (samples, classes, _) = self.kind, sizes
+        inverses, own = self.inverses.data_ptr(), self.of_samples.data_ptr()
+        packed = library.DIRECTIONS.pack(
+            *(*vectors, 0 if target is None else target.data_ptr()),
+            *(inverses, inverses + 4 * samples),
+            *(own, own + 4 * samples, own + 8 * samples, *gradients),
+            *(*sizes, kind.ignore_index, kind.scale, kind.amount, kind.anneal),
+            *(step, MARGINS[kind.margin], kind.multiple),
+            torch.get_num_threads() if samples * classes >= _fused.WORTH_THREADS else 1,
+            *(_fused.instructions, 0),
+        )
+        assert _fused.kernel is not None
+        return _fused.kernel.directions(packed)
+
+
+class _Directions(torch.autograd.Function):
+    """Hands over what the kernel has computed already."""
 
     @staticmethod
-    def forward(
-        ctx: Any, features: Tensor, weight: Tensor, inverse: Inverses, settings: tuple[Any, ...]
-    ) -> Tensor:
-        scale, index, margin, amount, of_angle = settings
-        logits = torch.mm(features, weight.t())
-        rows = inverse.x * scale
-        own, _ = _passes.spread(logits, rows, inverse.w, index)
-        ctx.settings, ctx.close, slope = settings, None, None
-        if own is not None and index is not None and margin is not None:
-            variable = own = own.div_(scale)
-            if of_angle:
-                ctx.close = close_pairs(features, weight, index, own)
-                variable = angle_at_target(own, ctx.close)
-            value, slope = margin(variable, amount)
-            logits.scatter_(-1, index, (value * scale).to(logits.dtype))
-        ctx.save_for_backward(features, weight, index, *inverse, rows, logits, own, slope)
+    def forward(ctx: Any, features: Tensor, weight: Tensor, work: _Work) -> Tensor:
+        assert work.results is not None
+        (logits, cosines), work.results = work.results, None
+        ctx.save_for_backward(features, weight, cosines, work.target)
+        ctx.work, work.target = work, None
         return logits
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, index, x_inverse, w_inverse, rows, logits, own, slope = ctx.saved_tensors
-        scale, *_, of_angle = ctx.settings
+        features, weight, cosines, target = ctx.saved_tensors
+        work: _Work = ctx.work
         grad = grad.contiguous()
-        if torch.is_grad_enabled() or needs_plain_operations() or not _passes.fit(grad):
-            inputs = features, weight, *ctx.settings
-            return *plain_backward(plain_cosines, inputs, grad), None, None
-        at_target = of_own = None
-        if slope is not None:  # at the target the logit was another function of the cosine
-            of_own = (grad.gather(-1, index) * slope).to(logits.dtype)
-            left = through_cosine(of_own, own, ctx.close) if of_angle else of_own
-            at_target = index, left, own * scale
-        products, along = _passes.collect(grad, logits, rows, w_inverse, at_target)
-        of_x, of_w = _gradients(ctx, products, along, features, weight, w_inverse)
-        if of_x is not None:
-            _passes.take_off_along(of_x, features, x_inverse)
-        if ctx.close is not None and of_own is not None:
-            ctx.close.add_backward(of_x, of_w, features, weight, of_own * scale)
-        return of_x, of_w, None, None
+        plain = torch.is_grad_enabled() or _fused.kernel is None or needs_plain_operations()
+        if plain or not fits(grad):
+            return *plain_backward(work.plain, (features, weight), grad), None
+        with full_precision(features):
+            wanted = ctx.needs_input_grad
+            found = work.backward(features, weight, cosines, target, grad, wanted)
+        return *found, None
 
 
-class _Angles(torch.autograd.Function):
-    """Scaled angles, the target's own precisely."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, features: Tensor, weight: Tensor, inverse: Inverses, settings: tuple[Any, ...]
-    ) -> Tensor:
-        index, scale = settings
-        cosine = torch.mm(features, weight.t())
-        own, angles = _passes.spread(cosine, inverse.x, inverse.w, index, scale)
-        assert angles is not None
-        ctx.settings, ctx.close = settings, None
-        if own is not None and index is not None:
-            ctx.close = close_pairs(features, weight, index, own)
-            if ctx.close is not None:
-                angles.scatter_(-1, index, angle_at_target(own, ctx.close).mul_(scale))
-        ctx.save_for_backward(features, weight, index, *inverse, cosine, own)
-        return angles
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        features, weight, index, x_inverse, w_inverse, cosine, own = ctx.saved_tensors
-        scale = ctx.settings[1]
-        grad = grad.contiguous()
-        if torch.is_grad_enabled() or needs_plain_operations() or not _passes.fit(grad):
-            inputs = features, weight, *ctx.settings
-            return *plain_backward(plain_angles, inputs, grad), None, None
-        at_target = of_angle = None
-        if ctx.close is not None:
-            of_angle = grad.gather(-1, index)
-            left = of_angle.index_fill(0, ctx.close.samples, 0.0)
-            at_target = index, left, own
-        products, along = _passes.collect(grad, cosine, x_inverse, w_inverse, at_target, scale)
-        of_x, of_w = _gradients(ctx, products, along, features, weight, w_inverse)
-        if of_x is not None:
-            _passes.take_off_along(of_x, features, x_inverse)
-        if ctx.close is not None and of_angle is not None:
-            ctx.close.add_backward(of_x, of_w, features, weight, of_angle * scale)
-        return of_x, of_w, None, None
-
-
-def _gradients(
-    ctx: Any, products: Tensor, along: Tensor, features: Tensor, weight: Tensor, w_inverse: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return what a gradient of inner products gives features, and weights of length one.
-
-    ``along`` is the sum over samples of the cosines' gradient times the cosines.
-    """
-    of_x = of_w = None
-    with full_precision(features):
-        if ctx.needs_input_grad[0]:
-            of_x = products @ weight
-        if ctx.needs_input_grad[1]:
-            of_w = products.t() @ features
-    if of_w is not None:
-        _passes.add_along(of_w, weight, along.mul_(w_inverse).mul_(w_inverse).neg_())
-    return of_x, of_w
+_apply = super(torch.autograd.Function, _Directions).apply  # as in _fused

@@ -124,13 +124,11 @@ def over_sine(grad: Tensor, cosine: Tensor) -> Tensor:
 
 
 def plain_backward(
-    function: Callable[..., Tensor], inputs: tuple[Any, ...], grad: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return gradients that can be differentiated again, through plain operations."""
-    vectors = inputs[:2]
+    function: Callable[..., Tensor], inputs: tuple[Any, ...], grad: Tensor, vectors: int = 2
+) -> list[Tensor | None]:
+    """Return gradients of the first inputs that can be differentiated again."""
     with torch.enable_grad(), full_precision(grad):
         output = function(*inputs)
-    needed = [vector for vector in vectors if vector.requires_grad]
+    needed = [vector for vector in inputs[:vectors] if vector.requires_grad]
     results = iter(torch.autograd.grad(output, needed, grad, create_graph=True))
-    of_x, of_w = (next(results) if vector.requires_grad else None for vector in vectors)
-    return of_x, of_w
+    return [next(results) if vector.requires_grad else None for vector in inputs[:vectors]]

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softmargin.functional import _fused_directions
 from softmargin.functional._checks import known_within
 from softmargin.functional._close_pairs import angle_at_target, close_pairs, through_cosine
+from softmargin.functional._fused_directions import Kind, logits_of
 from softmargin.functional._plain_directions import (
     Margin,
     full_precision,
@@ -46,7 +46,7 @@ def cosines_of(
     with full_precision(features):
         if not _may_fuse(features, scale, amount):
             return plain_cosines(*arguments)
-        done = _fused_directions.cosines_of(*arguments)
+        done = _cosines_by_kernel(features, weight, scale) if margin is None else None
         return _Cosines.apply(*arguments) if done is None else done  # type: ignore[no-untyped-call]
 
 
@@ -58,8 +58,28 @@ def angles_of(
     with full_precision(features):
         if not _may_fuse(features, scale):
             return plain_angles(*arguments)
-        done = _fused_directions.angles_of(*arguments)
+        done = _angles_by_kernel(*arguments)
         return _Angles.apply(*arguments) if done is None else done  # type: ignore[no-untyped-call]
+
+
+def _cosines_by_kernel(features: Tensor, weight: Tensor, scale: float | Tensor) -> Tensor | None:
+    if not _may_see(scale):
+        return None
+    kind = Kind(float(scale))
+    return logits_of(features, weight, None, kind, lambda x, w: plain_cosines(x, w, scale))
+
+
+def _angles_by_kernel(
+    features: Tensor, weight: Tensor, index: Tensor | None, scale: float | Tensor
+) -> Tensor | None:
+    if not _may_see(scale):
+        return None
+    kind = Kind(float(scale), angles=True)
+    return logits_of(features, weight, index, kind, lambda x, w: plain_angles(x, w, index, scale))
+
+
+def _may_see(setting: float | Tensor) -> bool:
+    return not isinstance(setting, Tensor) or setting.is_cpu
 
 
 def _may_fuse(features: Tensor, *settings: float | Tensor) -> bool:
