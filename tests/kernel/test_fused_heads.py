@@ -1,4 +1,4 @@
-"""Heads by the fused kernel against PyTorch's operations in float64, for every copy of the kernel."""
+"""Heads by the fused kernel against PyTorch's operations in float64, copy by copy."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def logits_of(
 
 def may_run(features: Tensor) -> bool:
     """Whether there is a kernel, and nobody looks on."""
-    if _fused.kernel is None or features.ndim != 2 or needs_plain_operations():
+    if needs_plain_operations() or _fused.kernel is None or features.ndim != 2:
         return False
     return not torch._C._len_torch_dispatch_stack() and torch._C._get_tracing_state() is None
 

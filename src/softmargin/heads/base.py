@@ -21,7 +21,10 @@ HEAD_ARGUMENTS = {
     "dtype": "of which type they are.",
 }
 
-COMPUTING = ("forward", "training_logits", "inference_logits", "margin_function", "directions")
+COMPUTING = (
+    *("forward", "training_logits", "inference_logits", "margin_function"),
+    *("directions", "enlarge_angle", "distance"),
+)
 """Methods that say what the logits of training are."""
 
 
