@@ -124,7 +124,7 @@ def test_the_angle_to_the_target_is_right_to_2e_6(theta, compiled):
 def test_arcface_is_right_at_any_angle_of_the_target(theta, path, beyond, monkeypatch):
     """A float32 cosine would lose a tenth of the gradient at 1e-3 rad, and most of it at 1e-4."""
     if path == "accelerator":  # where looking at values would stall the queue
-        monkeypatch.setattr("softmargin.functional.directions._may_look", lambda tensor: False)
+        monkeypatch.setattr("softmargin.functional._close_pairs._may_look", lambda tensor: False)
     x, w = at_angle(theta)
     head = heads.ArcFaceHead(24, 3, scale=64.0, margin=0.5, beyond=beyond)
     with torch.no_grad():
@@ -164,7 +164,7 @@ def test_accelerators_give_what_the_processor_gives(head, monkeypatch):
     target = torch.tensor([0, 1, 1, 1, 2])
     results = []
     for looks in (True, False):
-        monkeypatch.setattr("softmargin.functional.directions._may_look", lambda _, v=looks: v)
+        monkeypatch.setattr("softmargin.functional._close_pairs._may_look", lambda _, v=looks: v)
         x = features.clone().requires_grad_()
         logits = head(x, target)
         gradients = torch.autograd.grad(logits.square().sum(), (x, head.weight))

@@ -33,6 +33,9 @@ AVX512 = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vecto
 COPIES = {"baseline": (16, []), "avx2": (32, AVX2), "avx512": (64, [*AVX2, *AVX512])}
 """By name of a compiled copy of the rows, the bytes of its vectors and its flags."""
 
+PARTS = ("rows", "directions", "gaussian")
+"""The sources that are compiled once for every copy."""
+
 
 def compiler() -> list[str] | None:
     """Return the C++ compiler to call: ``CXX``, or what is installed; None without one."""
@@ -64,9 +67,12 @@ def build(target: Path = LIBRARY, extra: tuple[str, ...] = ()) -> str | None:
                     f"-DWIDTH={width}",
                     f"-DCOPY=rows_{name}",
                     f"-DMEASURE=measure_{name}",
+                    f"-DDIRECTIONS=directions_{name}",
+                    f"-DGAUSSIAN=gaussian_{name}",
                     *more,
                 ]
-                jobs.append(("rows.cpp", name, [*flags, *own]))
+                for part in PARTS:
+                    jobs.append((f"{part}.cpp", f"{part}_{name}", [*flags, *own]))
         objects = []
         for source, name, options in jobs:
             objects.append(str(Path(folder) / f"{name}.o"))

@@ -5,7 +5,7 @@
 enum Form : int32_t { DECAY, SOFTPLUS, FOCAL };
 enum Reduction : int32_t { NONE, MEAN, SUM };
 enum Type : int32_t { FLOAT32, FLOAT64, BFLOAT16, FLOAT16, INT64, UINT8 };
-enum Status : int32_t { DONE, DECLINED };
+enum Status : int32_t { DONE, DECLINED, CLOSE };
 
 // (number of samples, classes, samples within a sample, such as pixels), in elements
 struct Strides {
@@ -42,6 +42,63 @@ struct Measure {
   int32_t logits_type, threads, instructions, unused;
 };
 
+// Cosines or angles between features and class weights, of float32 and contiguous, DIRECTIONS in
+// library.py: what goes with the three products of matrices.
+enum Step : int32_t { FORWARD, BACKWARD };
+enum Margin : int32_t { NO_MARGIN, COSINE, ANGLE, ANGLE_IF_EASY, ANGLE_ALWAYS, MULTIPLE };
+
+struct Directions {
+  const float *features, *weight; // (samples, size) and (classes, size)
+  float *logits;                  // products, and in their place cosines times the size of logits
+  float *angles;                  // or null: arccosines of those times scale
+  const int64_t *target;          // classes, or null
+  float *x_inverse, *w_inverse;   // inverse lengths
+  float *own, *slope, *rest;      // of every sample: its target's cosine, and how the margin goes on
+  const float *grad;              // of the logits or angles
+  float *of_products;             // the gradient of the products
+  float *sums;                    // of gradient times cosine by class, then by stripe and sample
+  float *of_features, *of_weight; // or null: what is to be added to products with of_products
+  int64_t samples, classes, size, ignore_index;
+  double scale;  // of cosines or angles; 0 for the length of the features
+  double amount; // of the margin
+  double anneal;
+  int32_t step, margin, multiple, threads, instructions, unused;
+};
+
+// The parts of it, by rows but for GRADIENT, which is by stripes of columns.
+enum Part : int32_t { X_LENGTHS, W_LENGTHS, LOGITS, GRADIENT, OF_FEATURES, OF_WEIGHT };
+
+struct Share {
+  const Directions *call;
+  int32_t part;
+  mutable bool close; // whether a target's cosine is too coarse for its angle
+};
+
+// One Gaussian per class, GAUSSIAN in library.py: what goes with the products of matrices.
+struct Gaussian {
+  const float *features;            // (samples, size)
+  const float *mean, *log_variance; // (classes, size)
+  const float *centre;              // taken off features and means
+  const int64_t *target;
+  float *inputs, *weights, *constant; // (samples, 2 size), (classes, 2 size), (2, classes)
+  float *logits;
+  const float *grad;
+  float *of_products, *sums; // without the targets' entries, and its sums over the samples
+  const float *of_inputs;
+  float *of_features, *of_mean, *of_log_variance;
+  int64_t samples, classes, size, ignore_index;
+  double margin; // α
+  int32_t step, threads, instructions, unused;
+};
+
+enum GaussianStep : int32_t { PREPARE, TARGETS, SEPARATE, JOIN };
+enum GaussianPart : int32_t { WEIGHTS, INPUTS, OWN, OTHERS, TO_FEATURES, TO_CLASSES, TO_TARGETS };
+
+struct GaussianShare {
+  const Gaussian *call;
+  int32_t part;
+};
+
 // What is found before the rows are: the same for all of them.
 struct Plan {
   const Call *call;
@@ -56,3 +113,6 @@ using Rows = bool (*)(const Plan &, int64_t begin, int64_t end);
 
 // Rows that a thread takes at once: with pixels next to each other, so many are read together.
 constexpr int64_t TILE = 16;
+
+// Columns that are summed over at once.
+constexpr int64_t STRIPE = 128;

@@ -9,7 +9,13 @@
 extern "C" {
 bool rows_baseline(const Plan &, int64_t, int64_t);
 void measure_baseline(const Measure &, int64_t, int64_t);
+bool gaussian_baseline(const GaussianShare &, int64_t, int64_t);
+bool directions_baseline(const Share &, int64_t, int64_t);
 #ifdef X86
+bool gaussian_avx2(const GaussianShare &, int64_t, int64_t);
+bool gaussian_avx512(const GaussianShare &, int64_t, int64_t);
+bool directions_avx2(const Share &, int64_t, int64_t);
+bool directions_avx512(const Share &, int64_t, int64_t);
 void measure_avx2(const Measure &, int64_t, int64_t);
 void measure_avx512(const Measure &, int64_t, int64_t);
 bool rows_avx2(const Plan &, int64_t, int64_t);
@@ -77,6 +83,26 @@ bool measure_of(const void *data, int64_t begin, int64_t end) {
 #endif
   return measure_baseline(call, begin, end), true;
 }
+
+bool share_of(const void *data, int64_t begin, int64_t end) {
+  const Share &share = *static_cast<const Share *>(data);
+#ifdef X86
+  if (share.call->instructions == 2) return directions_avx512(share, begin, end);
+  if (share.call->instructions == 1) return directions_avx2(share, begin, end);
+#endif
+  return directions_baseline(share, begin, end);
+}
+
+bool gaussian_of(const void *data, int64_t begin, int64_t end) {
+  const GaussianShare &share = *static_cast<const GaussianShare *>(data);
+#ifdef X86
+  if (share.call->instructions == 2) return gaussian_avx512(share, begin, end);
+  if (share.call->instructions == 1) return gaussian_avx2(share, begin, end);
+#endif
+  return gaussian_baseline(share, begin, end);
+}
+
+int64_t stripes_of(int64_t columns) { return (columns + STRIPE - 1) / STRIPE; }
 
 // Targets that name no class, and settings or probabilities that are not allowed, are for the
 // other path, which knows what to say. Returns what the mean divides by.
@@ -239,6 +265,42 @@ __attribute__((visibility("default"))) int32_t softmargin_scale(const Call *give
 
 __attribute__((visibility("default"))) int32_t softmargin_measure(const Measure *call) {
   in_parallel({measure_of, call, call->rows, true}, call->threads);
+  return DONE;
+}
+
+__attribute__((visibility("default"))) int32_t softmargin_directions(const Directions *call) {
+  Share share{call, 0, false};
+  auto run = [&](Part part, int64_t units) {
+    share.part = part;
+    return in_parallel({share_of, &share, units, true}, call->threads);
+  };
+  if (call->step == FORWARD) {
+    if (!run(X_LENGTHS, call->samples) || !run(W_LENGTHS, call->classes)) return DECLINED;
+    if (!run(LOGITS, call->samples)) return DECLINED;
+    return share.close ? CLOSE : DONE;
+  }
+  // sums over samples are made by columns, so that the number of threads does not change them
+  run(GRADIENT, stripes_of(call->classes));
+  if (call->of_features) run(OF_FEATURES, call->samples);
+  if (call->of_weight) run(OF_WEIGHT, call->classes);
+  return DONE;
+}
+
+__attribute__((visibility("default"))) int32_t softmargin_gaussian(const Gaussian *call) {
+  GaussianShare share{call, 0};
+  auto run = [&](GaussianPart part, int64_t units) {
+    share.part = part;
+    return in_parallel({gaussian_of, &share, units, true}, call->threads);
+  };
+  switch (call->step) {
+  case PREPARE: return run(WEIGHTS, call->classes) && run(INPUTS, call->samples) ? DONE : DECLINED;
+  case TARGETS: run(OWN, call->samples); break;
+  case SEPARATE: run(OTHERS, stripes_of(call->classes)); break;
+  default:
+    if (call->of_features) run(TO_FEATURES, call->samples);
+    if (call->of_mean) run(TO_CLASSES, call->classes);
+    if (call->of_mean) run(TO_TARGETS, stripes_of(call->size));
+  }
   return DONE;
 }
 }

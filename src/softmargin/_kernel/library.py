@@ -25,6 +25,15 @@ LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
 MEASURE = struct.Struct("3P3q4i")
 """One call for the metrics, as ``struct Measure`` in ``call.h`` has it."""
 
+DIRECTIONS = struct.Struct("15P4q3d6i")
+"""One call for cosines or angles, as ``struct Directions`` in ``call.h`` has it."""
+
+GAUSSIAN = struct.Struct("16P4qd4i")
+"""One call for Gaussians, as ``struct Gaussian`` in ``call.h`` has it."""
+
+NAMES = ("loss", "scale", "measure", "directions", "gaussian")
+"""The functions that take a packed call."""
+
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 INSTRUCTIONS = ("baseline", "AVX2", "AVX-512")
 
@@ -36,6 +45,8 @@ class Kernel:
     loss: Callable[[bytes], int]
     scale: Callable[[bytes], int]
     measure: Callable[[bytes], int]
+    directions: Callable[[bytes], int]
+    gaussian: Callable[[bytes], int]
     instructions: int
     threads: bool
     """Whether PyTorch's threads were found."""
@@ -56,11 +67,12 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
             return None, "the compiled library belongs to another version of the package"
         best = library.softmargin_instructions()
         threads = bool(library.softmargin_find_threads())
-        loss, scale = library.softmargin_loss, library.softmargin_scale
-        measure = library.softmargin_measure
+        functions = [getattr(library, f"softmargin_{name}") for name in NAMES]
     except (OSError, AttributeError) as error:
         return None, f"the compiled library cannot be loaded: {error}"
-    for function in (loss, scale, measure):
+    for function in functions:
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    return Kernel(loss, scale, measure, best, threads), "the compiled library was loaded"
+    loss, scale, measure, directions, gaussian = functions
+    found = Kernel(loss, scale, measure, directions, gaussian, best, threads)
+    return found, "the compiled library was loaded"

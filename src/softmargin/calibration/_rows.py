@@ -6,6 +6,7 @@ cache. Comparisons are made in the predictions' own precision, where they are ex
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -280,7 +281,7 @@ def _check_values(batch: Batch, block: _Chunk, from_logits: bool, first: int) ->
     lowest, highest = block.lowest, block.highest
     tolerance = sum_tolerance(batch.predictions.dtype)
     if from_logits:
-        good = lowest.isfinite() & highest.isfinite()
+        good = (lowest > -math.inf) & (highest < math.inf)  # which NaN is not
     else:
         good = (lowest >= -RANGE_TOLERANCE) & (highest <= 1 + RANGE_TOLERANCE)
         good &= (block.total - 1).abs() <= tolerance

@@ -78,8 +78,11 @@ class Sums(NamedTuple):
         squared = weight.square()
         cubed = squared * weight
         each = torch.stack([rows.nll, rows.brier, confidence, confidence - correct])
-        powers = torch.stack([each, each.square(), each**3])
-        self.moments.add_(torch.cat([powers[:1] @ weight, powers[:2] @ squared, powers @ cubed]))
+        moments = [each @ weight, each @ squared, each @ cubed]
+        powers = each.square()
+        moments[2:2] = [powers @ squared]
+        moments += [powers @ cubed, powers.mul_(each) @ cubed]
+        self.moments.add_(torch.stack(moments))
         totals = (
             len(weight),
             weight.sum(),

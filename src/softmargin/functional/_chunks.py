@@ -16,8 +16,8 @@ from torch import Tensor
 from softmargin.functional import _checks as checks
 from softmargin.functional._class_chunks import Decay, step_through_classes
 from softmargin.functional._fused import ROOM
+from softmargin.functional._plain_directions import full_precision
 from softmargin.functional._products import Gradients, Products, Samples
-from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import needs_plain_operations
 
 LEAST_LOGITS = 2**18

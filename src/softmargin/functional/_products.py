@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from softmargin.functional import _checks as checks
-from softmargin.functional.directions import angle_of_cosine, smallest_sine
+from softmargin.functional._plain_directions import angle_of_cosine, smallest_sine
 from softmargin.functional.margins import HALF, compute_dtype, with_target
 
 Gradients = list[Tensor | None]

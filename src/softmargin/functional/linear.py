@@ -15,8 +15,8 @@ from softmargin.functional import _checks as checks
 from softmargin.functional._chunks import Job, loss_of_products
 from softmargin.functional._class_chunks import Decay
 from softmargin.functional._criterion import LOSS_ARGUMENTS
+from softmargin.functional._plain_directions import autocasts
 from softmargin.functional._products import Products, Samples
-from softmargin.functional.directions import autocasts
 from softmargin.functional.softmax import gradient_decay_loss, regularized_softmax_loss
 
 

@@ -13,9 +13,9 @@ from softmargin import functional
 from softmargin._logit_loss import LogitLoss
 from softmargin.functional._chunks import Job, loss_of_products, may_split
 from softmargin.functional._class_chunks import Decay
+from softmargin.functional._plain_directions import autocasts, full_precision
 from softmargin.functional._products import Samples
 from softmargin.functional.angular import target_index
-from softmargin.functional.directions import autocasts, full_precision
 
 if TYPE_CHECKING:
     from softmargin.heads.base import Head

@@ -9,9 +9,11 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_count, known_within
+from softmargin.functional._fused_directions import Kind, logits_of
+from softmargin.functional._plain_directions import full_precision, plain_angles, target_angle
 from softmargin.functional._products import Products
-from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angles_of, full_precision, target_angle
+from softmargin.functional.angular import multiplicative_margin, target_index
+from softmargin.functional.directions import angles_of
 from softmargin.functional.lengths import length_of, moderate_size, unit
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
@@ -71,22 +73,7 @@ class LSoftmaxHead(Head):
         """Return the inner products, the target's with the margin."""
         with full_precision(features):
             x, weight = at_least_float32(features), self.directions()
-            logits = F.linear(x, weight)
-            own = weight[index.squeeze(-1)]
-            of_x, of_own = length_of(x), length_of(own)
-            size: float | Tensor = 1.0
-            if known_within(of_x, 1e-9, 1e9) and known_within(of_own, 1e-9, 1e9):
-                lengths, plain = of_x * of_own, (x * own).sum(-1, keepdim=True)
-                cosine = plain / lengths
-            else:  # the product of two short vectors' lengths would underflow
-                size = moderate_size(x)
-                x = x / size
-                lengths, plain = length_of(x) * of_own, (x * own).sum(-1, keepdim=True)
-                cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
-            with_margin = lengths * multiplicative_margin(cosine, self.k)
-            anneal = self.current("anneal")
-            mixed = size * (anneal * plain + with_margin) / (1 + anneal)
-            return with_target(logits, index, -1, mixed)
+            return with_multiple(x, weight, index, self.k, self.current("anneal"))
 
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the inner products, all with the margin."""
@@ -143,6 +130,41 @@ class ASoftmaxHead(LSoftmaxHead):
         """Return the class weights at length one."""
         return unit(at_least_float32(self.weight))
 
+    def fused_logits(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return the logits of training by the compiled kernel, or None where it declines."""
+        anneal = self.current("anneal", number=True)
+        if type(anneal) is not float:  # learned, or not to be seen
+            return None
+        ignored = self.ignore_index
+        kind = Kind(0.0, margin="multiple", multiple=self.k, anneal=anneal, ignore_index=ignored)
+
+        def plain(x: Tensor, weight: Tensor) -> Tensor:
+            index = target_index(x, self.num_classes, target, self.ignore_index)
+            return with_multiple(x, unit(weight), index, self.k, anneal)
+
+        return logits_of(features, self.weight, target, kind, plain)
+
+
+def with_multiple(
+    x: Tensor, weight: Tensor, index: Tensor, k: int, anneal: float | Tensor
+) -> Tensor:
+    """Return inner products, the target's at k times the angle."""
+    logits = F.linear(x, weight)
+    own = weight[index.squeeze(-1)]
+    of_x, of_own = length_of(x), length_of(own)
+    size: float | Tensor = 1.0
+    if known_within(of_x, 1e-9, 1e9) and known_within(of_own, 1e-9, 1e9):
+        lengths, plain = of_x * of_own, (x * own).sum(-1, keepdim=True)
+        cosine = plain / lengths
+    else:  # the product of two short vectors' lengths would underflow
+        size = moderate_size(x)
+        x = x / size
+        lengths, plain = length_of(x) * of_own, (x * own).sum(-1, keepdim=True)
+        cosine = (unit(x) * unit(own)).sum(-1, keepdim=True)
+    with_margin = lengths * multiplicative_margin(cosine, k)
+    mixed = size * (anneal * plain + with_margin) / (1 + anneal)
+    return with_target(logits, index, -1, mixed)
+
 
 @document_arguments(HEAD_ARGUMENTS, scale="s above 0.")
 class ArcGradHead(Head):
@@ -184,6 +206,19 @@ class ArcGradHead(Head):
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the negative scaled angles, the target's own precisely."""
         return angles_of(features, self.weight, index, -self.current("scale"))
+
+    def fused_logits(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return the logits of training by the compiled kernel, or None where it declines."""
+        scale = self.current("scale", number=True)
+        if type(scale) is not float:  # learned, or not to be seen
+            return None
+        kind = Kind(-scale, angles=True, ignore_index=self.ignore_index)
+
+        def plain(x: Tensor, weight: Tensor) -> Tensor:
+            index = target_index(x, self.num_classes, target, self.ignore_index)
+            return plain_angles(x, weight, index, -scale)
+
+        return logits_of(features, self.weight, target, kind, plain)
 
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the negative scaled angles, for there is no margin."""

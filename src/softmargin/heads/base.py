@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,12 @@ HEAD_ARGUMENTS = {
     "device": "where the parameters are made.",
     "dtype": "of which type they are.",
 }
+
+COMPUTING = (
+    *("forward", "training_logits", "inference_logits", "margin_function"),
+    *("directions", "enlarge_angle", "distance"),
+)
+"""Methods that say what the logits of training are."""
 
 
 class Head(ModuleWithSettings):
@@ -57,6 +63,13 @@ class Head(ModuleWithSettings):
         self.make_parameters(device, dtype)
         self.reset_parameters()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Forget the kernel in classes that compute something else than their parent."""
+        super().__init_subclass__(**options)
+        own = vars(cls)
+        if "fused_logits" not in own and any(name in own for name in COMPUTING):
+            cls.fused_logits = Head.fused_logits  # type: ignore[method-assign]
+
     def make_parameters(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, empty."""
         shape = self.num_classes, self.in_features
@@ -79,6 +92,8 @@ class Head(ModuleWithSettings):
             return self.inference_logits(features)
         if self.is_soft(features, target):
             return self.soft_logits(features, target)
+        if (logits := self.fused_logits(features, target)) is not None:
+            return logits
         index = target_index(features, self.num_classes, target, self.ignore_index)
         return self.training_logits(features, index)
 
@@ -89,6 +104,13 @@ class Head(ModuleWithSettings):
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the logits with a margin at ``index``, which keeps the class dimension."""
         return self.inference_logits(features)
+
+    def fused_logits(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return the logits of training by the compiled kernel, or None where it declines.
+
+        It declines what is not a class, too, so that there is one place that says what is wrong.
+        """
+        return None
 
     def logits_as_target(self, features: Tensor) -> Tensor:
         """Return the logit of every class as it would be if that class were the target.

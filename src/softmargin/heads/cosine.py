@@ -10,9 +10,16 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
 from softmargin.functional._checks import check_choice, check_count, check_probabilities
+from softmargin.functional._fused_directions import Kind, logits_of
+from softmargin.functional._plain_directions import (
+    Margin,
+    full_precision,
+    plain_cosines,
+    target_angle,
+)
 from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import angles_of, cosines_of, full_precision, target_angle
+from softmargin.functional.directions import angles_of, cosines_of
 from softmargin.functional.lengths import precise, unit
 from softmargin.functional.margins import (
     at_least_float32,
@@ -60,6 +67,28 @@ class CosineHead(Head):
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the scaled cosines."""
         return cosines_of(features, self.weight, self.current("scale"))
+
+    def fused_logits(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return the logits of training by the compiled kernel, or None where it declines."""
+        values = self.current_values(self.settings)
+        scale, amount = values["scale"], values.get("margin", 0.0)
+        if type(scale) is not float or type(amount) is not float:  # learned, or not to be seen
+            return None
+        name, function = self.margin_function()
+        of_angle = name in BEYOND
+        angle = function if of_angle else None
+        kind = Kind(scale, False, name, amount, angle, ignore_index=self.ignore_index)
+
+        def plain(x: Tensor, weight: Tensor) -> Tensor:
+            index = target_index(x, self.num_classes, target, self.ignore_index)
+            m = torch.tensor(amount)
+            return plain_cosines(x, weight, scale, index, function, m, of_angle)
+
+        return logits_of(features, self.weight, target, kind, plain)
+
+    def margin_function(self) -> tuple[str | None, Margin | None]:
+        """Return what the kernel calls the margin, and the margin in PyTorch's operations."""
+        return None, None
 
     def products(self, features: Tensor, index: Tensor | None) -> Products:
         """Return the scaled cosines as inner products, with the logits of the targets."""
@@ -122,6 +151,12 @@ class CosFaceHead(CosineHead):
         """Return the scaled cosines, the target's lowered."""
         scale, margin = self.current("scale"), self.current("margin")
         return cosines_of(features, self.weight, scale, index, lower_cosine, margin)
+
+    fused_logits = CosineHead.fused_logits
+
+    def margin_function(self) -> tuple[str | None, Margin | None]:
+        """Return the margin."""
+        return "cosine", lower_cosine
 
     def own_cosine(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the targets' cosines less the margin."""
@@ -186,6 +221,12 @@ class ArcFaceHead(CosineHead):
         return cosines_of(
             features, self.weight, scale, index, self.enlarge_angle, margin, of_angle=True
         )
+
+    fused_logits = CosineHead.fused_logits
+
+    def margin_function(self) -> tuple[str | None, Margin | None]:
+        """Return the margin."""
+        return self.beyond, self.enlarge_angle
 
     def own_cosine(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the targets' cosines at a larger angle."""

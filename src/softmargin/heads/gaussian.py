@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from softmargin._docs import document_arguments
 from softmargin._settings import Setting
+from softmargin.functional._fused_gaussian import gaussian_logits
+from softmargin.functional._plain_directions import full_precision
 from softmargin.functional._products import Products
 from softmargin.functional.angular import check_vectors, target_index
-from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32, with_target
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
 
@@ -78,24 +79,27 @@ class GaussianHead(Head):
     def inference_logits(self, features: Tensor) -> Tensor:
         """Return the log-densities of the classes, up to a constant."""
         with full_precision(features):
-            x, mean = at_least_float32(features), at_least_float32(self.weight)
-            log_variance = at_least_float32(self.log_variance)
-            # distances do not see a shift; near the means less is lost in the squares below
-            centre = mean.detach().mean(0)
-            x, mean = x - centre, mean - centre
-            precision = (-log_variance).exp()
-            weighted = mean * precision
-            constant = (mean * weighted).sum(-1) + log_variance.sum(-1)
-            squares = F.linear(x.square(), precision, constant)
-            return F.linear(x, weighted) - 0.5 * squares
+            return log_densities(features, self.weight, self.log_variance)
 
     def training_logits(self, features: Tensor, index: Tensor) -> Tensor:
         """Return the log-densities, the target's with a longer distance."""
-        features = at_least_float32(features)  # used twice: round the sum of the gradients
-        logits = self.inference_logits(features)
-        distance, half_log_det = self.distance(features, index)
-        own = -(1 + self.current("margin")) * distance - half_log_det
-        return with_target(logits, index, -1, own.unsqueeze(-1))
+        with full_precision(features):
+            margin = self.current("margin")
+            return with_margin(features, self.weight, self.log_variance, index, margin)
+
+    def fused_logits(self, features: Tensor, target: Tensor) -> Tensor | None:
+        """Return the logits of training by the compiled kernel, or None where it declines."""
+        margin = self.current("margin", number=True)
+        if type(margin) is not float:  # learned, or not to be seen
+            return None
+
+        def plain(x: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+            index = target_index(x, self.num_classes, target, self.ignore_index)
+            return with_margin(x, mean, log_variance, index, margin)
+
+        return gaussian_logits(
+            features, self.weight, self.log_variance, target, margin, self.ignore_index, plain
+        )
 
     def products(self, features: Tensor, index: Tensor | None) -> Products:
         """Return the log-densities as inner products of (x, x²), with those of the targets."""
@@ -124,11 +128,7 @@ class GaussianHead(Head):
     def distance(self, features: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return d_c and half the log-determinant of each sample's own class."""
         with full_precision(features):
-            rows = index.squeeze(-1)
-            log_variance = at_least_float32(self.log_variance)[rows]
-            apart = at_least_float32(features) - at_least_float32(self.weight)[rows]
-            distance = 0.5 * (apart.square() * (-log_variance).exp()).sum(-1)
-            return distance, 0.5 * log_variance.sum(-1)
+            return distance_of(features, self.weight, self.log_variance, index)
 
     def added_loss(self, features: Tensor, target: Tensor) -> Tensor | None:
         """Return λ·:meth:`likelihood_loss`, or None for λ = 0."""
@@ -154,3 +154,39 @@ class GaussianHead(Head):
         known = target.long() != self.ignore_index
         distance, half_log_det = self.distance(features, index)
         return (distance + half_log_det).masked_fill(~known, 0.0).sum() / known.sum()
+
+
+def log_densities(features: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Return the log-densities of all classes, up to a constant."""
+    x, mean = at_least_float32(features), at_least_float32(mean)
+    log_variance = at_least_float32(log_variance)
+    # distances do not see a shift; near the means less is lost in the squares below
+    centre = mean.detach().mean(0)
+    x, mean = x - centre, mean - centre
+    precision = (-log_variance).exp()
+    weighted = mean * precision
+    constant = (mean * weighted).sum(-1) + log_variance.sum(-1)
+    squares = F.linear(x.square(), precision, constant)
+    return F.linear(x, weighted) - 0.5 * squares
+
+
+def with_margin(
+    features: Tensor, mean: Tensor, log_variance: Tensor, index: Tensor, margin: float | Tensor
+) -> Tensor:
+    """Return the log-densities, the target's with a distance that is 1 + α times as long."""
+    features = at_least_float32(features)  # used twice: round the sum of the gradients
+    logits = log_densities(features, mean, log_variance)
+    distance, half_log_det = distance_of(features, mean, log_variance, index)
+    own = -(1 + margin) * distance - half_log_det
+    return with_target(logits, index, -1, own.unsqueeze(-1))
+
+
+def distance_of(
+    features: Tensor, mean: Tensor, log_variance: Tensor, index: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return d_c and half the log-determinant of each sample's own class."""
+    rows = index.squeeze(-1)
+    log_variance = at_least_float32(log_variance)[rows]
+    apart = at_least_float32(features) - at_least_float32(mean)[rows]
+    distance = 0.5 * (apart.square() * (-log_variance).exp()).sum(-1)
+    return distance, 0.5 * log_variance.sum(-1)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from softmargin._docs import document_arguments
 from softmargin._settings import ModuleWithSettings, Setting
 from softmargin.functional._checks import value_range
+from softmargin.functional._plain_directions import full_precision
 from softmargin.functional._products import Products
-from softmargin.functional.directions import full_precision
 from softmargin.functional.margins import at_least_float32
 from softmargin.heads.base import HEAD_ARGUMENTS, Head
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from softmargin import heads, losses
 from softmargin._settings import ModuleWithSettings
 from softmargin.center import CenterLoss
+from softmargin.functional._plain_directions import angle_of_cosine
 from softmargin.functional.angular import multiplicative_margin
-from softmargin.functional.directions import angle_of_cosine
 from softmargin.functional.divergences import divergence_of
 from softmargin.functional.lengths import unit
 from softmargin.functional.margins import apply_temperature, log_odds_of, soft_maximum_of, softplus
