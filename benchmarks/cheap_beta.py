@@ -119,9 +119,10 @@ def page() -> str:
     return f"""# The cheap β beside the full one
 
 One residual network per seed ({TASK.name};
-15 epochs, 18,000 training images) was trained with β = 1. The features of its 2,000 held-out images were given to `tune_last_layer`, which trains the
-last layer alone with every β (five folds, three seeds) and chooses by NLL. Beside it stands the
-choice by held-out NLL among networks trained in full with every β, from the cells of
+15 epochs, 18,000 training images) was trained with β = 1. The features of its 2,000 held-out images
+were given to `tune_last_layer`, which trains the last layer alone with every β (five folds, three
+seeds) and chooses by NLL. Beside it stands the choice by held-out NLL among networks trained in
+full with every β, from the cells of
 [sm-headline](../sm-headline/README.md).
 
 **Of {len(rows)} seeds, the cheap choice was the full one in {same}, and cost at most {NEAR:g} nats
