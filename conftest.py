@@ -1,6 +1,6 @@
 """Leave out programs, and what needs a framework that is missing; say what is slow.
 
-Slow are tests that need a framework, and of one with very many cases two thirds of them.
+Slow are tests that need a framework, and of one with very many cases three quarters of them.
 """
 
 import zlib
@@ -39,7 +39,7 @@ NEEDS = {
     "tests/integrations/tiny_transformers.py": "transformers",
 }
 
-MANY = 24  # cases of one test
+MANY = 12  # cases of one test
 
 # programs that draw: tests/test_gallery.py runs them
 collect_ignore_glob = ["docs/gallery/*.py", "docs/images/*.py"]
@@ -68,5 +68,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases[item.nodeid.partition("[")[0]].append(item)
     for alike in cases.values():
         for item in alike if len(alike) > MANY else ():
-            if zlib.crc32(item.nodeid.encode()) % 3:
+            if zlib.crc32(item.nodeid.encode()) % 4:
                 item.add_marker(pytest.mark.slow)
