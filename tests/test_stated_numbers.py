@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+GUIDES = ("choosing-beta", "estimators", "schedules", "tuning")
 PAGES = [ROOT / "docs" / "when.md", ROOT / "README.md"]
+PAGES += [ROOT / "docs" / f"{name}.md" for name in GUIDES]
 LINK = re.compile(r"\]\(((?:\.\./)?results/[\w-]+/README\.md)\)")
 NUMBER = re.compile(r"(?<![\w.,-])\d+\.\d+(?![\w.])")
 

@@ -64,22 +64,9 @@ def stacked_logits(head: Any, x: Tensor, own: Tensors, index: Tensor | None) -> 
 
 
 def _linear(head: Any, x: Tensor, own: Tensors, index: Tensor | None) -> Tensor:
-    logits: Tensor = _Products.apply(x, own["weight"])  # type: ignore[no-untyped-call]
-    return logits + own["bias"].unsqueeze(1) if "bias" in own else logits
-
-
-class _Products(torch.autograd.Function):
-    """Features times weights, with the order of factors that is fast for few classes."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return torch.bmm(x, weight.mT)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
-        return torch.bmm(grad, weight), torch.bmm(grad.mT, x)
+    if "bias" in own:
+        return torch.baddbmm(own["bias"].unsqueeze(1), x, own["weight"].mT)
+    return torch.bmm(x, own["weight"].mT)
 
 
 def _cosine(head: Any, x: Tensor, own: Tensors, index: Tensor | None) -> Tensor:
