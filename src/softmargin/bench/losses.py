@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import softmargin
-from softmargin import heads
+from softmargin import heads, models
 from softmargin.bench.peers import Case, found, missing
 
 SHAPES = {
@@ -173,3 +173,22 @@ def of_heads(quick: bool) -> Iterator[Case]:
             contenders[f"metric learning's {name}"] = of(peer, lambda peer: peer(features, target))
     bounds = {} if quick else {name: bound for name, (_, bound) in HEADS.items()}
     yield Case("heads", f"{samples} × {FEATURES} → {CLASSES}", contenders, bounds)
+    if not quick:
+        steps = {kind.__name__: _step_of(kind) for kind in (heads.LinearHead, heads.ArcGradHead)}
+        yield Case("heads", "a step of ResNet18, batch 16", steps)
+
+
+def _step_of(kind: type[heads.Head]) -> Callable[[], None]:
+    """Return one training step of a ResNet18 with a head, on 16 small images."""
+    images, target = torch.randn(16, 3, 32, 32), torch.arange(16) % 10
+    network = models.build("resnet18", (3, 32, 32))
+    head: Any = kind(network.out_features, 10)
+    classifier = models.Classifier(network, head)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=1e-3, momentum=0.9)
+
+    def run() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(classifier(images, target), target).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return run
