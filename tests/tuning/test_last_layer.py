@@ -6,6 +6,7 @@ import torch
 
 from softmargin import tune_last_layer
 from softmargin.estimators import MarginClassifier, MarginClassifierCV
+from softmargin.functional import gradient_decay_loss
 
 
 def features(rows=300, seed=0, spread=1.0):
@@ -44,6 +45,52 @@ def test_over_confident_features_ask_for_more_than_cross_entropy():
     scores = {each.beta: each.score["nll"] for each in found.candidates[:3]}
     assert scores[20.0] < scores[1.0] < scores[0.1]
     assert found.best_beta == 20 or found.best_temperature is not None
+
+
+def optimum(x, y, other, classes, beta, decay):
+    """Return the held-out NLL of the last layer with the lowest decayed loss on the other rows."""
+    weight = torch.zeros(3, x.shape[1] + 1, dtype=torch.float64, requires_grad=True)
+    x, other = (torch.nn.functional.pad(e.double(), (0, 1), value=1.0) for e in (x, other))
+    optimizer = torch.optim.LBFGS([weight], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = gradient_decay_loss(x @ weight.T, y, beta) + decay / 2 * weight.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return torch.nn.functional.cross_entropy(other @ weight.detach().T, classes).item()
+
+
+def test_held_out_features_judge_layers_trained_on_the_others_as_they_are():
+    x, y = features(300)
+    other, classes = features(120, seed=1)
+    x, other = 3 * x + 1, 3 * other + 1  # a z-score would change the effect of the decay
+    found = tune_last_layer(
+        x, y, [1.0, 10.0], held_out=(other, classes), seeds=1, weight_decay=0.1, epochs=150
+    )
+    assert found.rows == 120
+    for each in found.candidates[:2]:
+        expected = optimum(x, y, other, classes, each.beta, 0.1)
+        assert each.score["nll"] == pytest.approx(expected, rel=0.02)
+    assert found.candidates[2].temperature is not None
+
+
+BAD_PAIRS = {
+    "no pair": (torch.zeros(100, 6), "held_out must be a pair of features and classes"),
+    "few": ((torch.zeros(50, 6), torch.arange(50) % 2), "held_out: features must have at least"),
+    "other width": ((torch.zeros(100, 5), torch.arange(100) % 2), "features of shape (M, 6)"),
+    "new class": ((torch.zeros(100, 6), torch.arange(100) % 4), "but got [3]"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PAIRS)
+def test_bad_held_out_features_are_refused(case):
+    given, expected = BAD_PAIRS[case]
+    with pytest.raises(ValueError) as caught:
+        tune_last_layer(*features(), held_out=given)
+    assert expected in str(caught.value)
 
 
 def test_heads_are_tried_beside_each_other():

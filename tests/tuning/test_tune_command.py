@@ -22,11 +22,11 @@ def _place(tmp_path, monkeypatch):
     monkeypatch.setenv(tuned_functions.PLACE, str(tmp_path))
 
 
-def write_features(path, rows=200):
+def write_features(path, rows=200, names=("cat", "dog")):
     generator = torch.Generator().manual_seed(0)
-    y = torch.arange(rows) % 2
+    y = torch.arange(rows) % len(names)
     x = torch.randn(rows, 4, generator=generator) + y[:, None]
-    np.savez(path, x=x.numpy(), y=np.array(["cat", "dog"])[y])
+    np.savez(path, x=x.numpy(), y=np.array(names)[y])
 
 
 def test_a_function(capsys, tmp_path):
@@ -54,6 +54,14 @@ def test_features(capsys, tmp_path):
     assert os.listdir(tmp_path) == ["features.npz"], "nothing is written unless asked for"
 
 
+def test_features_judged_by_others(capsys, tmp_path):
+    write_features(tmp_path / "features.npz")
+    write_features(tmp_path / "other.npz", 120)
+    words = ["tune", "features.npz", "--betas", "1,5", "--seeds", "1", "--json"]
+    assert main([*words, "--held-out", "other.npz", "--weight-decay", "0.001"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 120
+
+
 REFUSED = {
     "tuned_functions:nothing": "WHAT must be a function that can be imported",
     "no_such_module:train": "No module named 'no_such_module'",
@@ -67,6 +75,11 @@ REFUSED = {
     "few.npz --target z": "argument --target:",
     "features.npz --heads arcfac": "arcface",
     "text.npz": "text.npz",
+    "features.npz --held-out nowhere.npz": "--held-out: must be a file that exists",
+    "features.npz --held-out few.npz": "held_out: features must have at least 100 rows",
+    "features.npz --held-out more.npz": "--held-out: must have no classes that WHAT has not",
+    "features.npz --weight-decay -1": "--weight-decay: must be at least 0, but got -1",
+    "tuned_functions:train --held-out few.npz": "--held-out: must be left out unless WHAT is",
 }
 
 
@@ -74,6 +87,7 @@ REFUSED = {
 def test_a_mistake_is_one_sentence(line, capsys, tmp_path):
     write_features(tmp_path / "few.npz", 20)
     write_features(tmp_path / "features.npz")
+    write_features(tmp_path / "more.npz", names=("cat", "dog", "emu"))
     (tmp_path / "text.npz").write_text("no archive")
     before = sorted(os.listdir(tmp_path))
     assert main(["tune", *line.split()]) == 2

@@ -47,15 +47,18 @@ WHAT is a function package.module:function, or a file of features:
   that are hopeless are given up early. It is found as python finds it from this folder.
 - FEATURES.npz has arrays x (N, D), what the last layer of a trained network gets, and y
   (N,). The last layer alone is trained for all β and heads together, in seconds: try it
-  first, and train in full what is best there.
+  first, and train in full what is best there. Best are the features of the rows that the
+  network was trained on, with those of other rows in --held-out and its own
+  --weight-decay; without --held-out the features must be of rows that are new to it.
 
 With --out, runs that have ended are kept, and the same command goes on where it stopped.
 
 example:
-  softmargin tune features.npz
+  softmargin tune features.npz --held-out held-out.npz --weight-decay 5e-4
   softmargin tune mymodel:train --betas 1,5,20 --seeds 3 --jobs 2 --out tuned"""
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-OF_FUNCTIONS, OF_FEATURES = ("jobs", "ray"), ("heads", "folds", "epochs", "target")
+OF_FUNCTIONS = ("jobs", "ray")
+OF_FEATURES = ("held_out", "weight_decay", "heads", "folds", "epochs", "target")
 PAGE, RESULT = "index.html", "result.json"
 
 
@@ -93,8 +96,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
     features.add_argument(
         "--heads", nargs="+", metavar="NAME", help="such as linear arcface (default: linear)"
     )
+    features.add_argument(
+        "--held-out", type=Path, metavar="FILE", help="features of rows to judge by, as WHAT"
+    )
+    features.add_argument(
+        "--weight-decay", type=float, metavar="NUMBER", help="the network's own (default: 0)"
+    )
     features.add_argument("--folds", type=count, metavar="N", help="default: 5")
-    features.add_argument("--epochs", type=count, metavar="N", help="default: 100")
+    features.add_argument(
+        "--epochs", type=count, metavar="N", help="default: 100, or 10 with --held-out"
+    )
     features.add_argument("--target", metavar="NAME", help="array of the classes (default: y)")
     out = parser.add_argument_group("what to write")
     out.add_argument(
@@ -137,10 +148,20 @@ def check(options: argparse.Namespace) -> bool:
     for name in OF_FUNCTIONS if is_file else OF_FEATURES:
         if getattr(options, name) is not None:
             other = "a function" if is_file else "a file of features"
+            flag = name.replace("_", "-")
             raise UsageError(
-                f"argument --{name}: must be left out unless WHAT is {other}, but WHAT is "
+                f"argument --{flag}: must be left out unless WHAT is {other}, but WHAT is "
                 f"{quoted(options.what)}."
             )
+    if options.held_out is not None and not options.held_out.is_file():
+        raise UsageError(
+            "argument --held-out: must be a file that exists, but got "
+            f"{quoted(str(options.held_out))}."
+        )
+    if options.weight_decay is not None and options.weight_decay < 0:
+        raise UsageError(
+            f"argument --weight-decay: must be at least 0, but got {options.weight_decay:g}."
+        )
     if options.folds is not None and options.folds < 2:
         raise UsageError(f"argument --folds: must be at least 2, but got {options.folds}.")
     if options.out is not None:
@@ -154,17 +175,31 @@ def of_features(options: argparse.Namespace, show: Any) -> TuningResult:
 
     from softmargin.tuning import tune_last_layer
 
+    def read_features(file: Path) -> tuple[Any, Any]:
+        columns, labels = read(argparse.Namespace(file=file, target=options.target, ignore=[]))
+        return np.column_stack(list(columns.values())), labels
+
     show(0, 0, "reading")
-    given = argparse.Namespace(file=Path(options.what), target=options.target, ignore=[])
-    columns, labels = read(given)
+    features, labels = read_features(Path(options.what))
+    names, target = np.unique(labels, return_inverse=True)
+    held_out = None
+    if options.held_out is not None:
+        own, own_labels = read_features(options.held_out)
+        if new := sorted(set(own_labels) - set(names)):
+            raise UsageError(
+                f"argument --held-out: must have no classes that WHAT has not, but got {new[0]!r}."
+            )
+        held_out = own, np.searchsorted(names, own_labels)
     return tune_last_layer(
-        np.column_stack(list(columns.values())),
-        np.unique(labels, return_inverse=True)[1],
+        features,
+        target,
         [beta for group in options.betas for beta in group],
+        held_out=held_out,
         heads=options.heads or ("linear",),
         seeds=options.seeds or 3,
         folds=options.folds or 5,
-        epochs=options.epochs or 100,
+        epochs=options.epochs,
+        weight_decay=options.weight_decay or 0.0,
         scoring=options.scoring,
         progress=lambda done, total: show(done, total, "training all last layers"),
     )

@@ -125,7 +125,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             [configuration(self, len(target), seed, x.dtype, epochs=epochs)],
             folds=[Fold(every, every[:1])],
             dataset=data,
-            normalize=_as_they_are(x.shape[1]),
+            normalize=as_they_are(x.shape[1]),
             sample_weight=_if_they_differ(weight),
             start=self._start(),
             evaluate_every=None,
@@ -152,7 +152,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             [config],
             folds=[Fold(train, held_out)],
             dataset=data,
-            normalize=_as_they_are(data.train.x.shape[1]),
+            normalize=as_they_are(data.train.x.shape[1]),
             sample_weight=_if_they_differ(weight),
             threads=1,
         )
@@ -234,7 +234,8 @@ def as_dataset(x: NDArray[Any], y: NDArray[np.int64], classes: int) -> Dataset:
     return Dataset("X", rows, rows.select(torch.arange(0)), names, Provenance("the caller", ""))
 
 
-def _as_they_are(columns: int) -> Normalize:
+def as_they_are(columns: int) -> Normalize:
+    """Return the z-score that changes nothing."""
     return Normalize((0.0,) * columns, (1.0,) * columns)
 
 

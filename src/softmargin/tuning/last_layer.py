@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from softmargin._plain_checks import check_choice, check_count, check_flag
 from softmargin.calibration._held_out import SCORES
+from softmargin.calibration.scaling import fold_numbers
 from softmargin.tuning.checks import FEWEST, check_betas
 from softmargin.tuning.result import TuningResult, judged
 
@@ -19,35 +21,42 @@ def tune_last_layer(
     target: Any,
     betas: Sequence[float] = (1.0, 2.0, 5.0, 10.0, 20.0),
     *,
+    held_out: tuple[Any, Any] | None = None,
     heads: Sequence[str] = ("linear",),
     seeds: int = 3,
     folds: int = 5,
     scoring: str = "nll",
     temperature: bool = True,
-    epochs: int = 100,
+    epochs: int | None = None,
     learning_rate: float = 0.01,
+    weight_decay: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> TuningResult:
     """Choose β for the last layer of a network, on features that were computed once.
 
-    All values, heads, folds and seeds are trained together, which takes seconds. Each candidate is
-    judged by rows that it was not trained on. A β that helps here is worth training in full; a
-    whole network can over-fit more than its last layer, and then needs a larger one.
+    All values, heads and seeds are trained together, which takes seconds. Each candidate is
+    judged by rows that it was not trained on. A β that helps here is worth training in full.
 
-    Take features of rows that the network was not trained on: of its training rows it is too
-    sure already.
+    Give the features of the rows that the network was trained on, as they are, those of held-out
+    rows as ``held_out``, and the network's own ``weight_decay``: then the last layer over-fits
+    much as the whole network does. Without ``held_out`` the features must be of rows that the
+    network was not trained on; they are z-scored, and each fold is held out once. The last layer
+    of so few rows needs a larger β than the network.
 
     Args:
         features: what the last layer gets, (N, D).
         target: classes (N,), from 0 on.
         betas: values to try; β = 1 is always among them.
+        held_out: features (M, D) and classes (M,) of rows that the network was not trained on.
         heads: names of heads to try, such as ``"linear"`` or ``"arcface"``.
         seeds: networks per candidate and fold.
-        folds: parts of the rows, each of which is held out once.
+        folds: parts of the rows, each of which is held out once; with ``held_out``, parts of
+            those, by which the temperature is fitted and judged.
         scoring: ``"nll"``, ``"brier"`` or ``"accuracy"``.
         temperature: whether to try β = 1 with a temperature, too.
-        epochs: passes over the rows; give it about as many as the network will overfit in.
+        epochs: passes over the rows; by default 100, or 10 with ``held_out``.
         learning_rate: of Adam.
+        weight_decay: of Adam.
         progress: called with epochs done, and of how many.
 
     Example:
@@ -61,7 +70,7 @@ def tune_last_layer(
         3
     """
     from softmargin.estimators.candidates import Runs
-    from softmargin.estimators.classifier import MarginClassifier
+    from softmargin.estimators.classifier import MarginClassifier, as_they_are
     from softmargin.estimators.resuming import Resuming
 
     chosen = check_betas(betas)
@@ -72,17 +81,53 @@ def tune_last_layer(
     if not heads:
         raise ValueError("heads must hold at least one name, but got none.")
     x, y = _checked(features, target, folds)
-    base = MarginClassifier(hidden_sizes=(), epochs=epochs, learning_rate=learning_rate)
+    cut = _folds(y, folds)
+    trainer: Callable[..., Any] = Resuming(None, progress)
+    if held_out is not None:
+        x, y, cut = _with_held_out(x, y, held_out, folds)
+        trainer = partial(trainer, normalize=as_they_are(x.shape[1]))
+    base = MarginClassifier(
+        hidden_sizes=(),
+        epochs=(10 if held_out else 100) if epochs is None else epochs,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+    )
     settings: list[dict[str, Any]] = [
         {"beta": beta, "head": head} for head in heads for beta in chosen
     ]
-    runs = Runs(base, _folds(y, folds), y, range(seeds))
-    runs.trainer = Resuming(None, progress)
+    runs = Runs(base, cut, y, range(seeds))
+    runs.trainer = trainer
     runs.train(x, settings, looks=1)
     trained = {
         (each["beta"], each["head"]): runs.logits[place, 0] for place, each in enumerate(settings)
     }
-    return judged(trained, runs.y, runs.fold_of, scoring=scoring, temperature=temperature)
+    fold_of = runs.fold_of if held_out is None else fold_numbers(runs.y, folds)
+    return judged(trained, runs.y, fold_of, scoring=scoring, temperature=temperature)
+
+
+def _with_held_out(
+    x: Any, y: Any, held_out: tuple[Any, Any], folds: int
+) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+    """Return all rows, their classes, and which of them to train and to test on."""
+    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        raise ValueError(
+            f"held_out must be a pair of features and classes, but got {type(held_out).__name__}."
+        )
+    try:
+        own, classes = _checked(*held_out, folds)
+    except ValueError as error:
+        raise ValueError(f"held_out: {error}") from None
+    if own.shape[1] != x.shape[1]:
+        raise ValueError(
+            f"held_out must have features of shape (M, {x.shape[1]}), as those to train on, but "
+            f"got {own.shape}."
+        )
+    if not np.isin(classes, y).all():
+        new = sorted(set(classes.tolist()) - set(y.tolist()))
+        raise ValueError(f"held_out must have no classes that target has not, but got {new}.")
+    rows = np.arange(len(x) + len(own))
+    cut = [(rows[: len(x)], rows[len(x) :])]
+    return np.concatenate([x, own]), np.concatenate([y, classes]), cut
 
 
 def _checked(features: Any, target: Any, folds: int) -> tuple[Any, Any]:
@@ -111,8 +156,6 @@ def _checked(features: Any, target: Any, folds: int) -> tuple[Any, Any]:
 
 def _folds(y: Any, folds: int) -> list[tuple[Any, Any]]:
     """Return the rows to train and to test on, a fold each, class by class."""
-    from softmargin.calibration.scaling import fold_numbers
-
     fold_of = fold_numbers(torch.from_numpy(y), folds).numpy()
     return [
         (np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(folds)
