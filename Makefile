@@ -22,7 +22,7 @@ demo: $(READY)
 check: lint types imports fast
 
 test: $(READY)
-	$(PYTEST)
+	$(PYTEST) --durations=20 --durations-min=10
 
 fast: $(READY)
 	$(PYTEST) -m "not slow"
