@@ -18,6 +18,9 @@ from torch import Tensor
 import softmargin
 from softmargin import functional as F
 
+# the losses do what the newest cross-entropy does; where that changed, older ones differ
+OLDER = torch.torch_version.TorchVersion(torch.__version__) < (2, 13)
+
 
 def _others(z: Sequence[float], c: int) -> list[float]:
     return [v for i, v in enumerate(z) if i != c]

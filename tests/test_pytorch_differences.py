@@ -11,6 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import softmargin
+from loss_cases import OLDER
 from test_pytorch_samples import LOSSES, make, operator, value_and_gradient
 
 pytestmark = pytest.mark.usefixtures("either_path")
@@ -134,7 +135,7 @@ def test_odd_calls_give_what_torch_gives(name, call):
     theirs = outcome(nn.functional.cross_entropy, input, target, options)
     ours = outcome(operator(name).op, input, target, options)
     if isinstance(theirs, type) or isinstance(ours, type):
-        assert ours is theirs
+        assert ours is theirs or (OLDER and issubclass(ours, theirs))
     else:
         assert_close(ours, theirs, equal_nan=True, rtol=1e-5, atol=1e-6)
 
@@ -239,7 +240,8 @@ def test_confident_samples_keep_their_loss(name):
 
 @each_loss
 def test_shape_of_a_target_in_a_row(name):
-    assert nn.functional.cross_entropy(X[0], T[:1], reduction="none").shape == ()
+    if not OLDER:  # which refuses it
+        assert nn.functional.cross_entropy(X[0], T[:1], reduction="none").shape == ()
     assert operator(name).op(X[0], T[:1], reduction="none").shape == (1,)
 
 

@@ -144,8 +144,8 @@ def cross_validated(
         >>> logits = torch.randn(1000, 3, generator=generator)
         >>> target = torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
         >>> result = cross_validated(TemperatureScaling, 5 * logits, target)
-        >>> round(torch.nn.functional.cross_entropy(result.logits, target).item(), 2)  # held out
-        0.89
+        >>> torch.nn.functional.cross_entropy(result.logits, target).item() < 0.92  # held out
+        True
         >>> 4.5 < result.calibrator.temperature < 5.5  # to use from now on
         tensor(True)
     """

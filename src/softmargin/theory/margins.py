@@ -96,7 +96,8 @@ def lambert_w(x: Value) -> Value:
     """
     normal = x > torch.finfo(x.dtype).tiny  # below, W(x) is x
     positive = torch.where(normal, x, 1.0)
-    start = positive.log1p()
+    # of the largest numbers log1p is infinite before PyTorch 2.7; the steps mend what this cuts off
+    start = positive.clamp(max=torch.finfo(x.dtype).max / 1024).log1p()
     w = start * (1 - start.log1p() / (2 + start))
     for _ in range(3):  # each squares the relative error, which starts at 2 %
         w = w / (1 + w) * (1 + (positive / w).log())
