@@ -31,11 +31,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "whole vectors": {"model_options": {"width": 32}, "batch": 32},
     "a rest of one row": {"batch": 67},
 }
+# not Adam in float32: it turns the rounding of a gradient that is as good as 0 into a step
 RULES: list[dict[str, Any]] = [
-    {"optimizer": "sgd"},
+    {"optimizer": "sgd", "precision": "32"},
     {"optimizer": "sgd", "momentum": 0.0},
     {"optimizer": "adam", "lr": 0.005},
-    {"optimizer": "adamw", "lr": 0.005},
+    {"optimizer": "adamw", "lr": 0.005, "weight_decay": 0.01},
 ]
 
 
@@ -73,10 +74,10 @@ def assert_same(configs: list[TrainingConfig], folds: Any = None, **options: Any
                 assert error < bound * 10, (group, name, error)
 
 
-@pytest.mark.parametrize("precision", ["32", "64"])
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_every_kind_and_optimizer(rule: dict[str, Any], precision: str) -> None:
-    base = dataclasses.replace(BASE, epochs=2, precision=precision)
+def test_every_kind_and_optimizer(rule: dict[str, Any]) -> None:
+    base = dataclasses.replace(BASE, epochs=2)
     kinds = [kind for kind in KINDS if "clip" not in kind]
     assert_same([dataclasses.replace(base, **(rule | kind)) for kind in kinds])
 
@@ -145,7 +146,7 @@ def test_a_model_that_diverges_is_not_finite() -> None:
 
 
 def test_large_networks_are_left_to_pytorch() -> None:
-    wide = dataclasses.replace(BASE, model_options={"width": 200})
+    wide = dataclasses.replace(BASE, model_options={"width": 400})
     deep = dataclasses.replace(
         BASE, model="fcnn", model_options={"widths": (3,) * (fused.LAYERS + 1)}
     )

@@ -80,4 +80,6 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
     for function in functions:
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    return Kernel(*functions, best, threads), "the compiled library was loaded"
+    loss, scale, measure, directions, gaussian, networks = functions
+    found = Kernel(loss, scale, measure, directions, gaussian, networks, best, threads)
+    return found, "the compiled library was loaded"

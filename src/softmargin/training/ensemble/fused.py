@@ -40,7 +40,7 @@ SETTINGS: dict[type[Any], str] = {
     losses.FocalLoss: "gamma",
 }
 DECAY, SOFTPLUS, FOCAL = range(3)
-LAYERS, WEIGHTS = 8, 20_000
+LAYERS, WEIGHTS = 8, 100_000
 """The most layers, and the most weights of one layer for which this is the faster way."""
 
 
