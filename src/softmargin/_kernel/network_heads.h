@@ -58,7 +58,7 @@ template <class Real> struct Classifier {
     const Real *bias = static_cast<const Real *>(call.bias[0]);
     if (call.head == LINEAR)
       product<Real>({weight, size, 1}, {h, lanes}, {logits, lanes}, call.classes, size, lanes,
-                    bias ? bias + model * call.classes : nullptr);
+                    {bias ? bias + model * call.classes : nullptr});
     else angular_logits(weight, h, model);
     if (call.logits) keep_logits(model);
     double total = losses(model);

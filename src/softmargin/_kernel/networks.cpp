@@ -20,16 +20,16 @@ template <class Real> Place<Real> place(void *const (&data)[3], int64_t offset) 
   return found;
 }
 
-// Moves parameters as torch.optim does, in the same order of operations.
+// Moves parameters as torch.optim does.
 template <class Real> struct Update {
   int32_t rule;
-  Real decay, rate, kept, momentum, size, root, clip = 1;
+  Real decay, rate, kept, momentum, size, by_root, clip = 1;
   static constexpr Real first = Real(0.1), second = Real(0.999), third = Real(1 - 0.999);
 
   Update(const Networks &call, int64_t model)
       : rule(call.rule), decay(Real(call.decay[model])), rate(Real(call.rate[model])),
         kept(Real(1 - call.rate[model] * call.decay[model])), momentum(Real(call.momentum)),
-        size(Real(call.rate[model] / call.correction[0])), root(Real(call.correction[1])) {}
+        size(Real(call.rate[model] / call.correction[0])), by_root(Real(1 / call.correction[1])) {}
 
   void adam(Real *__restrict p, Real *__restrict mean, Real *__restrict square,
             const Real *__restrict grad, int64_t count, bool decoupled) const {
@@ -38,7 +38,7 @@ template <class Real> struct Update {
       const Real g = decoupled ? grad[i] * clip : grad[i] * clip + value * decay;
       mean[i] += (g - mean[i]) * first;
       square[i] = square[i] * second + g * g * third;
-      p[i] = value - size * (mean[i] / (std::sqrt(square[i]) / root + Real(1e-8)));
+      p[i] = value - size * (mean[i] / (std::sqrt(square[i]) * by_root + Real(1e-8)));
     }
   }
 
@@ -115,9 +115,7 @@ template <class Real> struct Trainer {
       bias += (m * call.streams + s) * layer.outputs;
       Real *out = activations[i];
       product<Real>({weight, 1, layer.row}, {h, lanes}, {out, lanes}, layer.outputs, layer.inputs,
-                    lanes, bias);
-      if (layer.active)
-        for (int64_t j = 0; j < layer.outputs * lanes; j++) out[j] = out[j] < 0 ? 0 : out[j];
+                    lanes, {bias, layer.active != 0});
       h = out;
     }
     return h;

@@ -48,6 +48,14 @@ template <class Real> inline Vector<Real> read(const Real *from) {
 
 template <class Real> inline void write(Real *to, Vector<Real> v) { memcpy(to, &v, sizeof v); }
 
+// What goes with a product: numbers to add to every entry of a row, or null, and ReLU.
+template <class Real> struct Finish {
+  const Real *start = nullptr;
+  bool active = false;
+
+  Finish from(int64_t row) const { return {start ? start + row : nullptr, active}; }
+};
+
 // Entry (r, k) is at r·row + k·column.
 template <class Real> struct Left {
   const Real *data;
@@ -62,11 +70,11 @@ template <class Real> using Right = Lines<const Real>;
 template <class Real> using Result = Lines<Real>;
 
 template <class Real, int rows, int vectors>
-inline void block(Left<Real> a, Right<Real> b, Result<Real> out, int64_t depth, const Real *start) {
+inline void block(Left<Real> a, Right<Real> b, Result<Real> out, int64_t depth, Finish<Real> finish) {
   constexpr int64_t N = Lanes<Real>::count;
   Vector<Real> sums[rows][vectors];
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) sums[r][v] = all<Real>(start ? start[r] : 0);
+    for (int v = 0; v < vectors; v++) sums[r][v] = all<Real>(finish.start ? finish.start[r] : 0);
   for (int64_t k = 0; k < depth; k++) {
     Vector<Real> right[vectors];
     for (int v = 0; v < vectors; v++) right[v] = read(b.data + k * b.stride + v * N);
@@ -75,41 +83,43 @@ inline void block(Left<Real> a, Right<Real> b, Result<Real> out, int64_t depth, 
       for (int v = 0; v < vectors; v++) sums[r][v] += left * right[v];
     }
   }
+  const Vector<Real> zero{};
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) write(out.data + r * out.stride + v * N, sums[r][v]);
+    for (int v = 0; v < vectors; v++) {
+      if (finish.active) sums[r][v] = sums[r][v] < zero ? zero : sums[r][v]; // a NaN stays one
+      write(out.data + r * out.stride + v * N, sums[r][v]);
+    }
 }
 
 template <class Real, int rows, int vectors>
 inline int64_t blocks(Left<Real> a, Right<Real> b, Result<Real> out, int64_t r, int64_t count,
-                      int64_t depth, const Real *start) {
+                      int64_t depth, Finish<Real> finish) {
   for (; r + rows <= count; r += rows)
     block<Real, rows, vectors>({a.data + r * a.row, a.row, a.column}, b,
-                               {out.data + r * out.stride, out.stride}, depth,
-                               start ? start + r : nullptr);
+                               {out.data + r * out.stride, out.stride}, depth, finish.from(r));
   return r;
 }
 
 template <class Real, int vectors>
 inline void stripe(Left<Real> a, Right<Real> b, Result<Real> out, int64_t count, int64_t depth,
-                   const Real *start) {
+                   Finish<Real> finish) {
   int64_t r = 0;
-  if (WIDTH == 64) r = blocks<Real, 8, vectors>(a, b, out, r, count, depth, start);
-  r = blocks<Real, 4, vectors>(a, b, out, r, count, depth, start);
-  r = blocks<Real, 2, vectors>(a, b, out, r, count, depth, start);
-  blocks<Real, 1, vectors>(a, b, out, r, count, depth, start);
+  if (WIDTH == 64) r = blocks<Real, 8, vectors>(a, b, out, r, count, depth, finish);
+  r = blocks<Real, 4, vectors>(a, b, out, r, count, depth, finish);
+  r = blocks<Real, 2, vectors>(a, b, out, r, count, depth, finish);
+  blocks<Real, 1, vectors>(a, b, out, r, count, depth, finish);
 }
 
-// (rows, columns) = (rows, depth)·(depth, columns), with `start` added to every entry of a row.
-// Columns are whole vectors.
+// (rows, columns) = (rows, depth)·(depth, columns). Columns are whole vectors.
 template <class Real>
 void product(Left<Real> a, Right<Real> b, Result<Real> out, int64_t rows, int64_t depth,
-             int64_t columns, const Real *start = nullptr) {
+             int64_t columns, Finish<Real> finish = {}) {
   constexpr int64_t N = Lanes<Real>::count;
   int64_t c = 0;
   for (; c + 2 * N <= columns; c += 2 * N)
-    stripe<Real, 2>(a, {b.data + c, b.stride}, {out.data + c, out.stride}, rows, depth, start);
+    stripe<Real, 2>(a, {b.data + c, b.stride}, {out.data + c, out.stride}, rows, depth, finish);
   for (; c < columns; c += N)
-    stripe<Real, 1>(a, {b.data + c, b.stride}, {out.data + c, out.stride}, rows, depth, start);
+    stripe<Real, 1>(a, {b.data + c, b.stride}, {out.data + c, out.stride}, rows, depth, finish);
 }
 
 #if defined(__has_builtin)
