@@ -307,7 +307,7 @@ __attribute__((visibility("default"))) int32_t softmargin_gaussian(const Gaussia
   return DONE;
 }
 
-// One step of every network, on one thread: there are others for other networks.
+// One step of every network, on the thread that calls: other threads call for other networks.
 __attribute__((visibility("default"))) int32_t softmargin_networks(const Networks *call) {
   auto step = networks_baseline;
 #ifdef X86

@@ -15,7 +15,6 @@ enum Beyond : int32_t { MONOTONE, EASY, ALWAYS };
 template <class Real> struct Classifier {
   const Networks &call;
   const int64_t lanes, size, padded; // samples in whole vectors, features, those in whole vectors
-  int64_t stream = 0;
   Real *logits, *cosines, *classes, *shares; // by class and sample; of every sample
   Real *inverse, *along, *own, *chord;       // of every sample
   Real *directions, *lengths;                // unit vectors of classes, and their inverse lengths
@@ -38,7 +37,6 @@ template <class Real> struct Classifier {
 
   // The classes of a batch, and each sample's share of the loss: 0 for what only fills vectors.
   void targets(int64_t s) {
-    stream = s;
     const int64_t *rows = call.rows + s * call.row_stride, *y = call.y + s * call.samples;
     const Real *weight = static_cast<const Real *>(call.sample_weight);
     for (int64_t b = 0; b < call.batch; b++) {
