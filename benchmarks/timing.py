@@ -10,21 +10,23 @@ from softmargin.bench.measure import best_times as best_times
 TURNS = 60
 
 
-def processor_times(contenders: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+def processor_times(
+    contenders: Mapping[str, Callable[[], object]], turns: int = TURNS
+) -> dict[str, float]:
     """Return the processor time of each contender: of many turns the one that a tenth are below.
 
     It does not count the time that a busy machine gives to others, but what they do to the caches.
     """
-    for _ in range(3):
+    for _ in range(min(3, turns // 3)):
         for contender in contenders.values():
             contender()
     found: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(TURNS):
+    for _ in range(turns):
         for name, contender in contenders.items():
             begin = time.process_time()
             contender()
             found[name].append(time.process_time() - begin)
-    return {name: sorted(times)[TURNS // 10] for name, times in found.items()}
+    return {name: sorted(times)[turns // 10] for name, times in found.items()}
 
 
 def report(title: str, rows: list[tuple[str, float, float, float | None]]) -> None:

@@ -33,7 +33,7 @@ AVX512 = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mprefer-vecto
 COPIES = {"baseline": (16, []), "avx2": (32, AVX2), "avx512": (64, [*AVX2, *AVX512])}
 """By name of a compiled copy of the rows, the bytes of its vectors and its flags."""
 
-PARTS = ("rows", "directions", "gaussian")
+PARTS = ("rows", "directions", "gaussian", "networks")
 """The sources that are compiled once for every copy."""
 
 
@@ -69,6 +69,7 @@ def build(target: Path = LIBRARY, extra: tuple[str, ...] = ()) -> str | None:
                     f"-DMEASURE=measure_{name}",
                     f"-DDIRECTIONS=directions_{name}",
                     f"-DGAUSSIAN=gaussian_{name}",
+                    f"-DNETWORKS=networks_{name}",
                     *more,
                 ]
                 for part in PARTS:

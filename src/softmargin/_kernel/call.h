@@ -99,6 +99,42 @@ struct GaussianShare {
   int32_t part;
 };
 
+// One step of many small networks of one kind, NETWORKS in library.py, followed by their layers. They
+// are variants times streams; all numbers are contiguous, of the samples' type or double.
+enum Head : int32_t { NO_HEAD, LINEAR, COSINES, ADAPTED_COSINES, LARGER_COSINES, LARGER_ANGLES, ANGLES };
+enum Rule : int32_t { SGD, ADAM, ADAMW };
+
+struct Layer {
+  void *weight[3], *bias[3]; // with the optimiser's slots, or null
+  int64_t inputs, outputs;
+  int64_t by_variant, by_stream, row; // from one model's weight, or its row, to the next
+  int64_t active;                     // whether ReLU follows
+};
+
+struct Networks {
+  const void *x;               // (rows of all folds, inputs)
+  const int64_t *base;         // of every stream: the first row of its fold
+  const int64_t *rows, *y;     // (streams, row_stride) of which `batch` are taken, (streams, samples)
+  const void *sample_weight;   // (streams, samples), or null
+  void *features;              // or null: to be written, and nothing else
+  const void *grad;            // of the features, where there is no head
+  void *losses, *logits;       // (models) and (models, batch, classes), logits or null
+  void *weight[3], *bias[3];   // of the heads, with slots
+  double *scale;               // of the heads, from here on of every model or null
+  const double *margin;        // of the heads
+  const double *setting, *tau; // of the losses: β, a margin or γ
+  const double *lam, *center_rate;
+  void *centers; // (models, classes, features), or null
+  const double *rate, *decay, *clip; // by variant and stream
+  int64_t streams, first, variants, batch, row_stride, samples, inputs, classes, layers;
+  double momentum;
+  double correction[2]; // of Adam's two means: 1 - 0.9^t, and the root of 1 - 0.999^t
+  int32_t head, beyond, form, is_beta, rule, type, instructions, unused;
+  Layer layer[1]; // `layers` of them
+};
+
+constexpr int64_t MOST_LAYERS = 8;
+
 // What is found before the rows are: the same for all of them.
 struct Plan {
   const Call *call;

@@ -2,6 +2,7 @@
 // way back.
 //
 // The file is compiled once for every set of instructions, with WIDTH and DIRECTIONS.
+#include "angle.h"
 #include "call.h"
 #include "lanes.h"
 #include <cmath>
@@ -46,21 +47,6 @@ bool lengths(const float *vectors, float *inverse, int64_t size, int64_t begin, 
     inverse[r] = float(1 / sqrt(square));
   }
   return true;
-}
-
-// The arccosine of what lies between -1 and 1, to 2e-7: from the arcsine of x, or beyond one half
-// of √((1 - |x|)/2). (asin x/x - 1)/x² on x² ≤ 1/4 has the least relative error of asin x.
-inline float arccosine(float x) {
-  const float size = fabsf(x), t = size > 0.5f ? (1 - size) * 0.5f : x * x;
-  const float base = size > 0.5f ? sqrtf(t) : x;
-  float p = 0.04216630073f;
-  p = p * t + 0.02417951876f;
-  p = p * t + 0.0454703753f;
-  p = p * t + 0.07495297646f;
-  p = p * t + 0.1666675248f;
-  const float sine = base + base * (t * p);
-  const float outer = x > 0 ? 2 * sine : 3.14159265f - 2 * sine;
-  return size > 0.5f ? outer : 1.57079633f - sine;
 }
 
 // What a target's cosine becomes by the margin, and the derivative.

@@ -11,7 +11,10 @@ bool rows_baseline(const Plan &, int64_t, int64_t);
 void measure_baseline(const Measure &, int64_t, int64_t);
 bool gaussian_baseline(const GaussianShare &, int64_t, int64_t);
 bool directions_baseline(const Share &, int64_t, int64_t);
+bool networks_baseline(const Networks &);
 #ifdef X86
+bool networks_avx2(const Networks &);
+bool networks_avx512(const Networks &);
 bool gaussian_avx2(const GaussianShare &, int64_t, int64_t);
 bool gaussian_avx512(const GaussianShare &, int64_t, int64_t);
 bool directions_avx2(const Share &, int64_t, int64_t);
@@ -302,5 +305,15 @@ __attribute__((visibility("default"))) int32_t softmargin_gaussian(const Gaussia
     if (call->of_mean) run(TO_TARGETS, stripes_of(call->size));
   }
   return DONE;
+}
+
+// One step of every network, on the thread that calls: other threads call for other networks.
+__attribute__((visibility("default"))) int32_t softmargin_networks(const Networks *call) {
+  auto step = networks_baseline;
+#ifdef X86
+  if (call->instructions == 2) step = networks_avx512;
+  if (call->instructions == 1) step = networks_avx2;
+#endif
+  return call->layers <= MOST_LAYERS && step(*call) ? DONE : DECLINED;
 }
 }

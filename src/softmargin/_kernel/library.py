@@ -31,7 +31,13 @@ DIRECTIONS = struct.Struct("15P4q3d6i")
 GAUSSIAN = struct.Struct("16P4qd4i")
 """One call for Gaussians, as ``struct Gaussian`` in ``call.h`` has it."""
 
-NAMES = ("loss", "scale", "measure", "directions", "gaussian")
+NETWORKS = struct.Struct("25P9q3d8i")
+"""One step of small networks, as ``struct Networks`` in ``call.h`` has it, before their layers."""
+
+LAYER = struct.Struct("6P6q")
+"""One of their layers, as ``struct Layer`` in ``call.h`` has it."""
+
+NAMES = ("loss", "scale", "measure", "directions", "gaussian", "networks")
 """The functions that take a packed call."""
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -47,6 +53,7 @@ class Kernel:
     measure: Callable[[bytes], int]
     directions: Callable[[bytes], int]
     gaussian: Callable[[bytes], int]
+    networks: Callable[[bytes], int]
     instructions: int
     threads: bool
     """Whether PyTorch's threads were found."""
@@ -73,6 +80,6 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
     for function in functions:
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    loss, scale, measure, directions, gaussian = functions
-    found = Kernel(loss, scale, measure, directions, gaussian, best, threads)
+    loss, scale, measure, directions, gaussian, networks = functions
+    found = Kernel(loss, scale, measure, directions, gaussian, networks, best, threads)
     return found, "the compiled library was loaded"

@@ -17,8 +17,10 @@ from torch import Tensor, nn
 
 from softmargin.calibration.binning import bin_edges
 from softmargin.diagnostics import ConfidenceRecorder
+from softmargin.functional import _fused
 from softmargin.functional.margins import log_odds_of, softplus
 from softmargin.training.batches import order_of_epoch
+from softmargin.training.ensemble import fused
 from softmargin.training.ensemble.kinds import Kind, kinds_of
 from softmargin.training.ensemble.members import Block, build_network
 from softmargin.training.ensemble.optimizer import Factor, Rule, uniform
@@ -81,15 +83,16 @@ class Part:
         }
         self.rates = [learning_rate(config.lr_schedule, v.lr, total) for v in self.variants]
         self.same_rate = len({variant.lr for variant in self.variants}) == 1
-        self.decay = uniform(self._by_model([v.weight_decay for v in self.variants]))
+        self.decay = uniform(self.by_model([v.weight_decay for v in self.variants]))
         clips = [torch.inf if v.clip is None else v.clip for v in self.variants]
-        self.clip = None if min(clips) == torch.inf else self._by_model(clips)
+        self.clip = None if min(clips) == torch.inf else self.by_model(clips)
         self.epoch = 0
         self.history: dict[str, list[Tensor]] = {}
         self.recorder = ConfidenceRecorder(x.shape[1], models=len(self.numbers)) if record else None
         self._probe()
+        self.is_small = fused.fits(self)  # so that the kernel can take its steps, if there is one
 
-    def _by_model(self, values: Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
+    def by_model(self, values: Sequence[float], dtype: torch.dtype | None = None) -> Tensor:
         """Return one number per variant for all models, (K,)."""
         return torch.tensor(values, dtype=dtype or self.x.dtype).repeat_interleave(self.s)
 
@@ -154,6 +157,13 @@ class Part:
         """Take one step of all models on rows (S, B); return their losses."""
         for stack, name, variant, value_at in self.moving:
             stack.tensors[name].view(-1, self.s)[variant] = value_at(step)
+        if self.is_small and _fused.kernel is not None:
+            with torch.no_grad():
+                taken = fused.Step(self, rows, step)
+                losses = taken.run()
+                if self.recorder is not None:
+                    self._record(rows, taken.y, torch.cat(taken.logits), losses)
+            return losses
         y = self.y.gather(1, rows)
         weight = None if self.weight is None else self.weight.gather(1, rows).repeat(self.m, 1)
         losses, logits = self._losses(self._samples(rows), y.repeat(self.m, 1), weight)
@@ -163,9 +173,9 @@ class Part:
         with torch.no_grad():
             if self.clip is not None:
                 self._clip(grads, self.clip)
-            self._update(grads, step)
+            self.update(grads, step)
             if self.recorder is not None:
-                self._record(rows, y, torch.cat(logits), bool(losses.isfinite().all()))
+                self._record(rows, y, torch.cat(logits), losses)
         return losses.detach()
 
     def _samples(self, rows: Tensor) -> Tensor:
@@ -196,14 +206,23 @@ class Part:
         weights = [None] * len(targets) if weight is None else torch.split(weight, self.sizes)
         values, recorded = [], []
         for kind, h, target, own in zip(self.kinds, features, targets, weights, strict=True):
-            loss, z = kind.losses_of(h, target, own)
+            loss, logits = self.loss_of(kind, h, target, own)
             values.append(loss)
-            if self.recorder is not None:
-                with_margin = kind.head.module.needs_target
-                recorded.append(kind.logits(h, training=True) if with_margin else z.detach())
+            if logits is not None:
+                recorded.append(logits)
         return torch.cat(values), recorded
 
-    def _update(self, grads: Tensors, step: int) -> None:
+    def loss_of(
+        self, kind: Kind, h: Tensor, target: Tensor, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the losses of a kind's models and, if they are recorded, logits of inference."""
+        loss, z = kind.losses_of(h, target, weight)
+        if self.recorder is None:
+            return loss, None
+        with_margin = kind.head.module.needs_target
+        return loss, kind.logits(h, training=True) if with_margin else z.detach()
+
+    def update(self, grads: Tensors, step: int) -> None:
         """Move every model's parameters."""
         rate, taken = self.rates[0](step), step + 1.0
         if self.same_rate and not isinstance(self.decay, Tensor):
@@ -213,7 +232,7 @@ class Part:
             return
         factors: list[Factor] = [rate, self.decay, taken]
         if not self.same_rate:
-            rates = self._by_model([each(step) for each in self.rates], torch.float64)
+            rates = self.by_model([each(step) for each in self.rates], torch.float64)
             factors = [rates, self.decay, rates.new_tensor(taken).expand_as(rates)]
         for name, grad in grads.items():
             own = [self._spread(name, value) for value in factors]
@@ -243,8 +262,9 @@ class Part:
         for name, grad in clipped.items():
             grad.mul_(self._spread(name, factor))
 
-    def _record(self, rows: Tensor, y: Tensor, logits: Tensor, sound: bool) -> None:
+    def _record(self, rows: Tensor, y: Tensor, logits: Tensor, losses: Tensor) -> None:
         assert self.recorder is not None
+        sound = bool(losses.isfinite().all())
         if sound and self.s == 1:
             self.recorder.update(rows[0], logits, y[0])
             return
