@@ -13,6 +13,7 @@ import numpy as np
 
 Wide = np.longdouble
 ROUNDINGS = Wide(16)  # how many of them may add up
+LOST = Wide(2)  # times the smallest normal number: below it an exponential may be taken for 0
 
 
 class Pairs(NamedTuple):
@@ -88,6 +89,8 @@ def _evaluate(name, z, c, options, precision):
     relative = np.expm1(np.minimum(eps * (2 + np.where(np.isfinite(depth), depth, 0)), 50))
     relative = relative + np.expm1(np.minimum(eps * -level, 50))[:, None]
     q_error = np.where(q > 0, np.minimum(1, q * relative), 0)
+    # a share this small counts for nothing, even where weights and 1/τ make its gradient larger
+    q_error = q_error + np.minimum(q, LOST * Wide(precision.tiny))
     gradient = pull[:, None] * q
     gradient_error = pull_error[:, None] * q + (pull + pull_error)[:, None] * q_error
     gradient[pairs, c] = -pull

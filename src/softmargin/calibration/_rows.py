@@ -23,6 +23,7 @@ from softmargin.calibration._batch import (
     sum_tolerance,
 )
 from softmargin.functional import _fused
+from softmargin.functional._fused_settings import PLAIN, TYPES
 from softmargin.functional.margins import may_look
 
 BLOCK_ROWS = 1 << 16
@@ -126,7 +127,7 @@ def _fits_kernel(batch: Batch) -> bool:
     given = batch.predictions
     if _fused.kernel is None or batch.rows is not None or not may_look():
         return False
-    plain = type(given) in _fused.PLAIN and type(batch.target) is Tensor and given.is_cpu
+    plain = type(given) in PLAIN and type(batch.target) is Tensor and given.is_cpu
     if not plain or not batch.target.is_cpu or given.is_neg():
         return False
     return given.dtype in (torch.float32, torch.float64) and given.stride(1) == 1
@@ -139,7 +140,7 @@ def _measure_by_kernel(given: Tensor, target: Tensor) -> _Chunk:
     many = given.numel() >= _fused.WORTH_THREADS
     packed = library.MEASURE.pack(
         *(given.data_ptr(), target.data_ptr(), numbers.data_ptr()),
-        *(*given.shape, given.stride(0), _fused.TYPES[given.dtype]),
+        *(*given.shape, given.stride(0), TYPES[given.dtype]),
         *(torch.get_num_threads() if many else 1, _fused.instructions, 0),
     )
     assert _fused.kernel is not None

@@ -1,5 +1,6 @@
 """Pure functions on tensors: margins, divergences and the losses on logits."""
 
+from softmargin.functional import _operators as _operators  # registers them, before any compiling
 from softmargin.functional.adaptive import adaptive_focal_loss
 from softmargin.functional.angular import angles, cosine_logits
 from softmargin.functional.divergences import logit_divergence

@@ -13,21 +13,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from softmargin._kernel import library
 from softmargin.functional import _triton
-from softmargin.functional._checks import LARGE
 from softmargin.functional._criterion import result_dtype
-from softmargin.functional.divergences import SHARES
+from softmargin.functional._fused_settings import PLAIN, TYPES, Settled, settle
 from softmargin.functional.margins import HALF, needs_plain_operations
 
-TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 INDICES = {torch.int64: 4, torch.uint8: 5}
 ONE = {dtype: torch.empty((), dtype=dtype, device="cpu") for dtype in TYPES}
 """By dtype, a tensor of the shape of a loss: to make another like it is the quickest way to one."""
 
-PLAIN = (Tensor, nn.Parameter)
 ROOM = "_softmargin_room"
 """An attribute of logits that names a tensor of their shape to write the gradient to."""
 
@@ -39,9 +36,6 @@ instructions = kernel.instructions if kernel is not None else 0
 
 LOGITS, UPSTREAM, LOSS, GRADIENT, OF_LOGITS, OF_GRADIENT = 0, 4, 5, 6, 10, 16
 """Places in the layout of a call: addresses, and where three strides begin."""
-
-FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
-"""By loss, its form in ``call.h``."""
 
 Again = Callable[[Tensor], Tensor]
 """The loss as a function of the logits, in PyTorch's operations."""
@@ -177,76 +171,71 @@ def loss(
         pull: λ and the name of a divergence.
         compensate: whether to make up for the small gradients of a large β.
     """
+    shared = tau, weight, ignore_index, reduction, label_smoothing
     if (
         needs_plain_operations()
         or kernel is None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._get_tracing_state() is not None  # torch.jit.trace
-        or not _usual(input, target)
+        or not usual(input, target)
+        or input.is_neg()  # what is in memory is not what it says
+        or target.is_neg()
     ):
-        shared = tau, weight, ignore_index, reduction, label_smoothing, again
-        return _triton.loss(form, setting, input, target, *shared, pull=pull, compensate=compensate)
-    parameter = _parameter(form, setting)
-    temperature = tau if type(tau) is float else _number(tau)
-    if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
+        if torch.compiler.is_dynamo_compiling():
+            from softmargin.functional import _operators  # it needs what is below
+
+            lam, divergence = (None, "") if pull is None else pull
+            given = _operators.Given(
+                form, setting, input, target, *shared, lam, divergence, compensate
+            )
+            if _operators.takes(given):
+                return _operators.loss(given)
+        return _triton.loss(
+            form, setting, input, target, *shared, again, pull=pull, compensate=compensate
+        )
+    learning = input.requires_grad and torch.is_grad_enabled()
+    settled = settle(form, setting, input, target, *shared, pull, compensate)
+    done = None if settled is None else run(input, target, settled, learning)
+    if done is None:
         return again(input)
-    if not _plain_options(ignore_index, reduction, label_smoothing):
-        return again(input)
-    if compensate and input.dtype in HALF:  # a gradient of such a type is rounded once, at the end
-        return again(input)
-    soft = target.dtype in TYPES
-    if (soft and ignore_index >= 0) or ((soft or label_smoothing) and (compensate or pull)):
-        return again(input)
-    to_uniform = from_uniform = 0.0
-    if pull is not None:
-        lam = _number(pull[0])
-        if lam is None:
-            return again(input)
-        to_uniform, from_uniform = (lam * share for share in SHARES[pull[1]])
-    per_class = None
-    if isinstance(parameter, Tensor):
-        per_class, parameter = parameter, 0.0
-    if weight is not None or per_class is not None:
-        classes = input.shape[0 if input.ndim == 1 else 1]
-        weight, good = _weight(weight, classes)
-        if not good or (per_class is not None and per_class.shape[0] != classes):
-            return again(input)
-    settings = (
-        *(ignore_index, parameter, temperature, label_smoothing, to_uniform, from_uniform),
-        *(FORMS[form], library.REDUCTIONS[reduction], compensate),
-    )
-    done = _run(input, target, weight, per_class, settings, again)
-    return again(input) if done is None else done
+    found, gradient, packed, kept = done
+    if not learning:
+        return found
+    return _apply(input, Call(packed, found, gradient, again, kept))  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _run(
+def run(
     input: Tensor,
     target: Tensor,
-    weight: Tensor | None,
-    per_class: Tensor | None,
-    settings: tuple[Any, ...],
-    again: Again,
-) -> Tensor | None:
-    """Call the kernel on checked arguments; return the loss, or None if it declines."""
-    dtype, shape, learning = input.dtype, input.shape, input.requires_grad
+    settled: Settled,
+    learning: bool,
+    upstream: Tensor | None = None,
+    result: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor | None, bytes, tuple[Tensor | None, ...]] | None:
+    """Call the kernel; return loss, gradient, the packed call and what it needs, None if declined.
+
+    Without the gradient of the loss, ``upstream``, that of half-precision logits has to wait.
+    ``result`` is the loss's dtype, if it is not the one that PyTorch would choose now.
+    """
+    weight, per_class, settings = settled
+    dtype, shape = input.dtype, input.shape
     indices = INDICES.get(target.dtype)
     counts = (*shape, 1) if len(shape) == 2 else _counts(shape)
     logits, of_logits = _places(input)
     if indices is None:
         target, of_target = _places(target)
-        result = result_dtype(input, target)
+        result = result or result_dtype(input, target)
     else:
         target, of_target = target.contiguous(), (counts[2], 0, 1)
-        result = result_dtype(input, target) if dtype in HALF else dtype
+        result = result or (result_dtype(input, target) if dtype in HALF else dtype)
     if settings[7]:
         loss = torch.empty_like(ONE[result])
     elif indices is None:
         loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=result)
     else:
         loss = input.new_empty(target.shape, dtype=result)
-    learning = learning and torch.is_grad_enabled()
     gradient, of_gradient = None, (0, 0, 0)
-    if learning and dtype not in HALF:
+    if learning and (upstream is not None or dtype not in HALF):
         room = getattr(input, ROOM, None)
         gradient, of_gradient = _places(torch.empty_like(input) if room is None else room)
     many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
@@ -255,7 +244,8 @@ def _run(
             *(logits.data_ptr(), target.data_ptr()),
             0 if weight is None else weight.data_ptr(),
             0 if per_class is None else per_class.data_ptr(),
-            *(0, loss.data_ptr(), 0 if gradient is None else gradient.data_ptr()),
+            0 if upstream is None else upstream.data_ptr(),
+            *(loss.data_ptr(), 0 if gradient is None else gradient.data_ptr()),
             *(*counts, *of_logits, *of_target, *of_gradient, *settings),
             torch.get_num_threads() if many else 1,
             *(TYPES[dtype], indices or TYPES[target.dtype], TYPES[result], instructions),
@@ -264,21 +254,16 @@ def _run(
         return None
     if kernel is None or kernel.loss(packed):
         return None
-    if not learning:
-        return loss
-    call = Call(packed, loss, gradient, again, (logits, target, weight, per_class))
-    return _apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
+    return loss, gradient, packed, (logits, target, weight, per_class)
 
 
-def _usual(input: Tensor, target: Tensor) -> bool:
+def usual(input: Tensor, target: Tensor) -> bool:
     """Whether these are tensors that have an address, belong together, and nobody looks on."""
     if type(input) not in PLAIN or type(target) not in PLAIN:
         return False
     if not (input.is_cpu and target.is_cpu and input.dtype in TYPES):
         return False
     if input.layout is not torch.strided or target.layout is not torch.strided:
-        return False
-    if input.is_neg() or target.is_neg():  # what is in memory is not what they say
         return False
     shape, of_target = input.shape, target.shape
     if not shape or shape[len(shape) > 1] < 2:
@@ -288,54 +273,6 @@ def _usual(input: Tensor, target: Tensor) -> bool:
     if len(shape) == 2:
         return len(of_target) == 1 and of_target[0] == shape[0]
     return of_target == shape[:1] + shape[2:] if len(shape) > 2 else of_target in ((), (1,))
-
-
-def _plain_options(ignore_index: int, reduction: str, label_smoothing: float) -> bool:
-    if type(ignore_index) is not int or not -LARGE < ignore_index < LARGE:
-        return False
-    if type(label_smoothing) not in (float, int) or not 0 <= label_smoothing <= 1:
-        return False
-    return type(reduction) is str and reduction in library.REDUCTIONS
-
-
-def _number(setting: float | Tensor) -> float | None:
-    """Return a setting as a finite number, or None where it is not one or is to be learned."""
-    if isinstance(setting, Tensor):
-        if type(setting) not in PLAIN or setting.ndim or not setting.is_cpu:
-            return None
-        if setting.requires_grad or setting.dtype not in TYPES:
-            return None
-        setting = setting.item()
-    elif type(setting) is not float and type(setting) is not int:
-        return None
-    return float(setting) if -LARGE < setting < LARGE else None
-
-
-def _parameter(form: str, setting: float | Tensor) -> float | Tensor | None:
-    """Return log β, one per class in float64, or γ; None where there is none to be had."""
-    if type(setting) is float and form == "decay":
-        return math.log(setting) if 1e-26 < setting < 1e26 else None
-    if isinstance(setting, Tensor) and setting.ndim == 1:
-        if type(setting) not in PLAIN or setting.dtype not in TYPES or not setting.is_cpu:
-            return None
-        return None if setting.requires_grad else setting.double().log().contiguous()
-    value = _number(setting)
-    if value is None or form == "focal":
-        return value if value is not None and 0 <= value <= 1e3 else None
-    if form == "margin":
-        return -value if -60 < value < 60 else None
-    return math.log(value) if 1e-26 < value < 1e26 else None
-
-
-def _weight(weight: Tensor | None, classes: int) -> tuple[Tensor | None, bool]:
-    """Return the weights in float64, and whether they are such that the kernel can take them."""
-    if weight is None:
-        return None, True
-    if type(weight) not in PLAIN or weight.shape != (classes,) or not weight.is_cpu:
-        return None, False
-    if weight.requires_grad or not weight.is_floating_point():
-        return None, False
-    return weight.double().contiguous(), True
 
 
 def _counts(shape: torch.Size) -> tuple[int, int, int]:

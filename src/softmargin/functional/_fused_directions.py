@@ -17,6 +17,7 @@ from torch import Tensor
 from softmargin._kernel import library
 from softmargin.functional import _fused
 from softmargin.functional._close_pairs import ClosePairs, angle_at_target, close_pairs
+from softmargin.functional._fused_settings import PLAIN
 from softmargin.functional._plain_directions import Margin, full_precision, plain_backward
 from softmargin.functional.margins import needs_plain_operations
 
@@ -83,7 +84,7 @@ def may_run(features: Tensor) -> bool:
 def fits(matrix: Tensor) -> bool:
     """Whether the kernel can read a matrix."""
     return (
-        type(matrix) in _fused.PLAIN
+        type(matrix) in PLAIN
         and matrix.dtype is torch.float32
         and matrix.is_cpu
         and matrix.layout is torch.strided
