@@ -15,6 +15,7 @@ from torch import Tensor
 from softmargin import heads, losses
 from softmargin._kernel import library
 from softmargin.functional import _fused
+from softmargin.functional._fused_settings import TYPES
 from softmargin.training.ensemble.kinds import Kind
 from softmargin.training.ensemble.optimizer import BETA1, BETA2
 
@@ -161,7 +162,7 @@ class Step:
             (1 - BETA2 ** (self.number + 1)) ** 0.5,
             *(head, BEYOND.get(getattr(kind.head.module, "beyond", ""), 0)),
             *_form(kind.loss.module),
-            *(RULES[part.rule.name], _fused.TYPES[part.x.dtype], _fused.instructions, 0),
+            *(RULES[part.rule.name], TYPES[part.x.dtype], _fused.instructions, 0),
         )
         assert _fused.kernel is not None
         if _fused.kernel.networks(packed + b"".join(map(self._layer, part.layers))):
