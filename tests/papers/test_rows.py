@@ -50,7 +50,7 @@ def test_the_same_networks_stand_for_several_of_the_paper():
     told = "Reliability diagrams by β, CIFAR-100, "
     assert titles == [
         f"{told}small residual networks for the paper's ResNet18",
-        f"{told}fully connected networks for the paper's ResNet34",
+        f"{told}small residual networks for the paper's ResNet34",
         f"{told}fully connected networks for the paper's VGG16",
     ]
 

@@ -62,6 +62,20 @@ def compensated(value: float) -> Method:
     return Method(f"β = {value:g}, compensated", {"loss_options": options}, value)
 
 
+def with_momentum(method: Method, momentum: float) -> Method:
+    """Return a method that is trained with another momentum of SGD.
+
+    Example:
+        >>> with_momentum(beta(5), 0.5).name
+        'β = 5, momentum 0.5'
+    """
+    return replace(
+        method,
+        name=f"{method.name}, momentum {momentum:g}",
+        training={**method.training, "momentum": momentum},
+    )
+
+
 _ANNEALED = ["head.anneal=geometric:1000:5:30%"]
 A_SOFTMAX = Method("A-Softmax", {"head": "a_softmax", "schedules": _ANNEALED})
 CENTER_LOSS = Method("center loss", {"center": 0.003})

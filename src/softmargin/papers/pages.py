@@ -130,13 +130,14 @@ def _claim_row(
     verdict, seeds = outcome.verdict, len(meta["seeds"])
     others = [name for group in groups if meta["id"] in group for name in group]
     others.remove(meta["id"])
-    found = [f"{capital(title)}: {'; '.join(texts)}." for title, texts in verdict.groups.items()]
+    counted = verdict.counts and f"{capital(verdict.counts)}."
+    deciding = verdict.deciding and f"{capital(verdict.deciding)}."
     return [
         f"[{meta['id']}](../results/{meta['id']}/README.md)",
         meta["claim"],
         f"{meta['scale']}, {f'{seeds} seeds' if seeds > 1 else 'no seeds'}",
         ", counted with ".join(filter(None, (f"**{verdict.told}**", ", ".join(others)))),
-        "<br>".join(part for part in (*found, verdict.remark) if part),
+        "<br>".join(part for part in (counted, deciding) if part),
     ]
 
 
