@@ -1,6 +1,7 @@
 """The work of cells: those of images are trained for real at smoke scale, then concluded."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,9 +104,11 @@ def test_results_hold_what_tables_need(finished):
 
 @pytest.mark.slow
 def test_the_last_epoch_of_the_curves_is_the_final_score(finished):
-    for _, result in finished["ag-tab4"]:
-        last = result.arrays["accuracy"][:, -1]
-        assert np.allclose(last, result.numbers["final"]["accuracy"], atol=1e-6)
+    # curves are of the precision that is trained with, bfloat16 in the second: a few images differ
+    for name, allowed in (("gd-v1-tab2", 1e-6), ("ag-tab4", 0.05)):
+        for _, result in finished[name]:
+            last = result.arrays["accuracy"][:, -1]
+            assert np.allclose(last, result.numbers["final"]["accuracy"], atol=allowed)
 
 
 @pytest.mark.slow
@@ -116,7 +119,8 @@ def test_methods_trained_together_start_alike_and_differ_in_the_end(finished):
 
 @pytest.fixture
 def one(tmp_path) -> tuple[Cell, Path]:
-    task = shrunk(desk.ARC_10_PLUS)
+    task = shrunk(desk.ARC_10)
+    task = replace(task, training={**task.training, "precision": "32"})
     (cell,) = task.cells([m.ARC_GRAD], [1])
     return cell, tmp_path
 
