@@ -78,7 +78,8 @@ def test_held_out_features_judge_layers_trained_on_the_others_as_they_are():
 
 
 BAD_PAIRS = {
-    "no pair": (torch.zeros(100, 6), "held_out must be a pair of features and classes"),
+    "no pair": (torch.zeros(100, 6), "a pair of features and classes, but got a Tensor."),
+    "one alone": ((torch.zeros(100, 6),), "features and classes, but got a tuple of 1."),
     "few": ((torch.zeros(50, 6), torch.arange(50) % 2), "held_out: features must have at least"),
     "other width": ((torch.zeros(100, 5), torch.arange(100) % 2), "features of shape (M, 6)"),
     "new class": ((torch.zeros(100, 6), torch.arange(100) % 4), "but got [3]"),

@@ -22,10 +22,10 @@ def _place(tmp_path, monkeypatch):
     monkeypatch.setenv(tuned_functions.PLACE, str(tmp_path))
 
 
-def write_features(path, rows=200, names=("cat", "dog")):
+def write_features(path, rows=200, names=("cat", "dog"), width=4):
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(rows) % len(names)
-    x = torch.randn(rows, 4, generator=generator) + y[:, None]
+    x = torch.randn(rows, width, generator=generator) + y[:, None]
     np.savez(path, x=x.numpy(), y=np.array(names)[y])
 
 
@@ -74,10 +74,15 @@ REFUSED = {
     "few.npz": "features must have at least 100 rows, but got 20",
     "few.npz --target z": "argument --target:",
     "features.npz --heads arcfac": "arcface",
-    "text.npz": "text.npz",
-    "features.npz --held-out nowhere.npz": "--held-out: must be a file that exists",
-    "features.npz --held-out few.npz": "held_out: features must have at least 100 rows",
-    "features.npz --held-out more.npz": "--held-out: must have no classes that WHAT has not",
+    "text.npz": "FILE 'text.npz' cannot be read: it is no .npz archive.",
+    "bare.npz": "FILE must have an array of classes beside its features, but has none.",
+    "features.npz --held-out nowhere.npz": "--held-out: must be an .npz file that exists",
+    "features.npz --held-out table.csv": "--held-out: must be an .npz file that exists",
+    "features.npz --held-out few.npz": "--held-out: features must have at least 100 rows",
+    "features.npz --held-out wide.npz": "--held-out: must have features of shape (M, 4), but got",
+    "features.npz --held-out bare.npz": "--held-out: FILE must have an array of classes",
+    "features.npz --held-out text.npz": "--held-out: FILE 'text.npz' cannot be read",
+    "features.npz --held-out more.npz": "no classes that WHAT has not, but got 'emu'.",
     "features.npz --weight-decay -1": "--weight-decay: must be at least 0, but got -1",
     "tuned_functions:train --held-out few.npz": "--held-out: must be left out unless WHAT is",
 }
@@ -88,6 +93,9 @@ def test_a_mistake_is_one_sentence(line, capsys, tmp_path):
     write_features(tmp_path / "few.npz", 20)
     write_features(tmp_path / "features.npz")
     write_features(tmp_path / "more.npz", names=("cat", "dog", "emu"))
+    write_features(tmp_path / "wide.npz", width=5)
+    np.savez(tmp_path / "bare.npz", x=np.zeros((200, 4)))
+    (tmp_path / "table.csv").write_text("x,y\n1,cat\n")
     (tmp_path / "text.npz").write_text("no archive")
     before = sorted(os.listdir(tmp_path))
     assert main(["tune", *line.split()]) == 2

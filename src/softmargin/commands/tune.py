@@ -153,10 +153,11 @@ def check(options: argparse.Namespace) -> bool:
                 f"argument --{flag}: must be left out unless WHAT is {other}, but WHAT is "
                 f"{quoted(options.what)}."
             )
-    if options.held_out is not None and not options.held_out.is_file():
+    held_out = options.held_out
+    if held_out is not None and not (held_out.suffix.lower() == ".npz" and held_out.is_file()):
         raise UsageError(
-            "argument --held-out: must be a file that exists, but got "
-            f"{quoted(str(options.held_out))}."
+            "argument --held-out: must be an .npz file that exists, but got "
+            f"{quoted(str(held_out))}."
         )
     if options.weight_decay is not None and options.weight_decay < 0:
         raise UsageError(
@@ -175,21 +176,16 @@ def of_features(options: argparse.Namespace, show: Any) -> TuningResult:
 
     from softmargin.tuning import tune_last_layer
 
-    def read_features(file: Path) -> tuple[Any, Any]:
-        columns, labels = read(argparse.Namespace(file=file, target=options.target, ignore=[]))
-        return np.column_stack(list(columns.values())), labels
-
     show(0, 0, "reading")
-    features, labels = read_features(Path(options.what))
+    features, labels = _features(Path(options.what), options.target)
     names, target = np.unique(labels, return_inverse=True)
     held_out = None
     if options.held_out is not None:
-        own, own_labels = read_features(options.held_out)
-        if new := sorted(set(own_labels) - set(names)):
-            raise UsageError(
-                f"argument --held-out: must have no classes that WHAT has not, but got {new[0]!r}."
-            )
-        held_out = own, np.searchsorted(names, own_labels)
+        with _of_held_out():
+            own, classes = _features(options.held_out, options.target)
+            if new := sorted(set(classes.tolist()) - set(names.tolist())):
+                raise UsageError(f"must have no classes that WHAT has not, but got {new[0]!r}.")
+        held_out = own, np.searchsorted(names, classes)
     return tune_last_layer(
         features,
         target,
@@ -203,6 +199,23 @@ def of_features(options: argparse.Namespace, show: Any) -> TuningResult:
         scoring=options.scoring,
         progress=lambda done, total: show(done, total, "training all last layers"),
     )
+
+
+def _features(path: Path, target: str | None) -> tuple[Any, Any]:
+    """Return the features of a file, and the classes of its rows."""
+    import numpy as np
+
+    columns, labels = read(argparse.Namespace(file=path, target=target, ignore=[]))
+    return np.column_stack(list(columns.values())), np.asarray(labels)
+
+
+@contextmanager
+def _of_held_out() -> Iterator[None]:
+    """Say of a mistake that it is in the second file."""
+    try:
+        yield
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"argument --held-out: {error}") from None
 
 
 def of_function(options: argparse.Namespace, show: Any) -> TuningResult:
@@ -277,7 +290,8 @@ def _told_in_a_sentence() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, ImportError, ConnectionError) as error:
-        raise UsageError(one_line(str(error))) from None
+        said = re.sub(r"^held_out:? ", "argument --held-out: ", one_line(str(error)))
+        raise UsageError(said) from None
     except RuntimeError as error:
         from softmargin.tuning.runs import FailedRunError
 

@@ -83,7 +83,8 @@ def read_columns(path: Path, text: Collection[str] = ()) -> TableFile:
     except TableError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:  # pyarrow's are of these
-        reason = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        said = str(error).splitlines()
+        reason = printable(said[0].rstrip(".")) if said else type(error).__name__
         raise TableError(f"FILE {_quoted(path.name)} cannot be read: {reason}.") from None
     lengths = {len(column) for column in found.columns.values()}
     if not found.columns or lengths == {0}:
@@ -255,6 +256,8 @@ def _spread(name: str, lists: list[Any]) -> Columns:
 
 
 def _npz(path: Path) -> TableFile:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no .npz archive")
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     if not arrays:

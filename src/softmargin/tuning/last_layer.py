@@ -88,7 +88,7 @@ def tune_last_layer(
         trainer = partial(trainer, normalize=as_they_are(x.shape[1]))
     base = MarginClassifier(
         hidden_sizes=(),
-        epochs=(10 if held_out else 100) if epochs is None else epochs,
+        epochs=(100 if held_out is None else 10) if epochs is None else epochs,
         learning_rate=learning_rate,
         weight_decay=weight_decay,
     )
@@ -106,15 +106,17 @@ def tune_last_layer(
 
 
 def _with_held_out(
-    x: Any, y: Any, held_out: tuple[Any, Any], folds: int
+    x: Any, y: Any, held_out: Any, folds: int
 ) -> tuple[Any, Any, list[tuple[Any, Any]]]:
     """Return all rows, their classes, and which of them to train and to test on."""
     if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        many = f" of {len(held_out)}" if isinstance(held_out, tuple | list) else ""
         raise ValueError(
-            f"held_out must be a pair of features and classes, but got {type(held_out).__name__}."
+            "held_out must be a pair of features and classes, but got a "
+            f"{type(held_out).__name__}{many}."
         )
     try:
-        own, classes = _checked(*held_out, folds)
+        own, classes = _checked(held_out[0], held_out[1], folds)
     except ValueError as error:
         raise ValueError(f"held_out: {error}") from None
     if own.shape[1] != x.shape[1]:
