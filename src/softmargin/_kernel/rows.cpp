@@ -18,7 +18,6 @@ template <class Real> struct Row {
   const Real *log_betas;
   int64_t classes, padded; // padded: a multiple of the lanes
   int64_t step;            // from one row of logits to the next
-  bool read_on, write_on;  // whether the last vector may reach into the row that follows
 };
 
 template <class Real> inline Vector<Real> &at(Real *values, int64_t i) {
@@ -60,15 +59,7 @@ inline void each_logit(const Row<Real> &row, int64_t begin, int64_t end, int64_t
     return v;
   };
   const Real *logits = row.logits, *gradient = row.gradient;
-  Vector<Real> last = all<Real>(instead);
-  if (end > whole) {
-    if (row.read_on) {
-      last = read(logits, whole);
-    } else {
-      for (int64_t i = whole; i < row.classes; i++) last[i - whole] = logits[i];
-    }
-    last = lanes<Real>() >= Lane(row.classes - whole) ? all<Real>(instead) : last;
-  }
+  const Vector<Real> last = read_first(logits + whole, row.classes - whole, instead);
   for (int64_t i = begin; i < end; i += N) {
     if (prefetch) {
       __builtin_prefetch(logits + i + row.step, 0, 3);
@@ -84,10 +75,7 @@ inline void fill_gradient(const Row<Real> &row, Function function) {
   constexpr int64_t N = Lanes<Real>::count;
   const int64_t whole = row.classes / N * N;
   for (int64_t i = 0; i < whole; i += N) write(row.gradient, i, function(i));
-  if (whole == row.classes) return;
-  const Vector<Real> last = function(whole);
-  if (row.write_on) return write(row.gradient, whole, last);
-  memcpy(row.gradient + whole, &last, size_t(row.classes - whole) * sizeof(Real));
+  if (whole < row.classes) write_first(row.gradient + whole, row.classes - whole, function(whole));
 }
 
 // Sums over a row: a block in vectors, the blocks in double.
@@ -102,35 +90,75 @@ inline double over_tau(double value, const Call &call) {
   return call.tau == 1 ? value : value / call.tau;
 }
 
+// The vectors of some rows folded into a number each: the function is given row and number.
+template <class Real, class Fold, class Function>
+inline void fold_rows(const Vector<Real> *vectors, int64_t count, Fold of_two, Function function) {
+  constexpr int N = Lanes<Real>::count;
+  for (int64_t first = 0; first < count; first += N) {
+    const int64_t left = count - first < N ? count - first : N;
+    alignas(64) Real numbers[N];
+    at(numbers, 0) = fold_each<Real, N>(vectors + first, left, of_two);
+    for (int64_t t = 0; t < left; t++) function(first + t, numbers[t]);
+  }
+}
+
 // A loss of one target class: with q the softmax over the others, the derivative is slope·q_i for
 // the others and -slope for the target.
 template <class Real>
-void rival_of_target(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
-  Vector<Real> best = all<Real>(Lanes<Real>::lowest);
-  each_logit<true, false>(row, 0, row.padded, batch.place[t], Real(-INFINITY),
-                          [&](int64_t, Vector<Real> z) { best = larger(z, best); });
-  batch.rival[t] = maximum<Real>(best);
-  batch.gap[t] = over_tau(batch.rival[t] - row.logits[batch.place[t]], call);
+void rivals_of_targets(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count) {
+  Vector<Real> best[TILE];
+  for (int64_t t = 0; t < count; t++) {
+    Vector<Real> own = all<Real>(Lanes<Real>::lowest);
+    if (batch.counted[t])
+      each_logit<true, false>(rows[t], 0, rows[t].padded, batch.place[t], Real(-INFINITY),
+                              [&](int64_t, Vector<Real> z) { own = larger(z, own); });
+    best[t] = own;
+  }
+  auto larger_one = [](auto a, auto b) { return larger(a, b); };
+  fold_rows<Real>(best, count, larger_one, [&](int64_t t, Real rival) {
+    if (!batch.counted[t]) return;
+    batch.rival[t] = rival;
+    batch.gap[t] = over_tau(batch.rival[t] - rows[t].logits[batch.place[t]], call);
+  });
 }
 
-// Exponentials of all logits in z, e^0 at most, and their sum. Those of the others are not above
-// 0 and one of them is 0: what is added for the target can be taken off again without loss.
+// Exponentials of all logits in z, e^0 at most. Returns their sums by lane in the last block, and
+// adds those of other blocks to the total.
 template <bool divided, class Real>
-void sums_of_target(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
-  const Real rival = Real(batch.rival[t]), divisor = Real(call.tau);
-  double total = 0;
+inline Vector<Real> exponentials(const Row<Real> &row, const Call &call, Real rival, double &total) {
+  const Real divisor = Real(call.tau);
+  Vector<Real> part{}, zero{};
   for (int64_t start = 0; start < row.padded; start += BLOCK) {
-    Vector<Real> part{}, zero{};
+    if (start) total += sum<Real>(part);
+    part = zero;
     each_logit<false, true>(row, start, end_of_block(row, start), 0, Real(-INFINITY),
                             [&](int64_t i, Vector<Real> z) {
                               Vector<Real> d = smaller(zero, z - rival); // NaN stays
                               if (divided) d /= divisor;
                               part += at(row.z, i) = exponential<Real>(d);
                             });
-    total += sum<Real>(part);
   }
-  total -= row.z[batch.place[t]];
-  batch.total[t] = total < Lanes<Real>::tiny ? Lanes<Real>::tiny : total; // NaN stays
+  return part;
+}
+
+// The exponentials and their sum. Those of the others are not above 0 and one of them is 0: what is
+// added for the target can be taken off again without loss.
+template <bool divided, class Real>
+void sums_of_targets(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count) {
+  Vector<Real> parts[TILE];
+  double totals[TILE];
+  for (int64_t t = 0; t < count; t++) {
+    totals[t] = 0;
+    parts[t] = Vector<Real>{};
+    if (batch.counted[t])
+      parts[t] = exponentials<divided>(rows[t], call, Real(batch.rival[t]), totals[t]);
+  }
+  auto sum_of_two = [](auto a, auto b) { return a + b; };
+  fold_rows<Real>(parts, count, sum_of_two, [&](int64_t t, Real part) {
+    if (!batch.counted[t]) return;
+    const double total = totals[t] + part - rows[t].z[batch.place[t]];
+    batch.total[t] = total < Lanes<Real>::tiny ? Lanes<Real>::tiny : total; // NaN stays
+  });
 }
 
 template <class Real>

@@ -115,11 +115,11 @@ void sums(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count, 
     each_row<sums_of_spread<Real>>(rows, call, batch, count);
     return;
   }
-  each_row<rival_of_target<Real>>(rows, call, batch, count);
+  rivals_of_targets(rows, call, batch, count);
   if (call.to_uniform != 0 || call.from_uniform != 0)
     each_row<sums_of_divergence<Real>>(rows, call, batch, count);
-  else if (call.tau == 1) each_row<sums_of_target<false, Real>>(rows, call, batch, count);
-  else each_row<sums_of_target<true, Real>>(rows, call, batch, count);
+  else if (call.tau == 1) sums_of_targets<false>(rows, call, batch, count);
+  else sums_of_targets<true>(rows, call, batch, count);
 }
 
 template <class Real>
@@ -165,12 +165,6 @@ template <class Real, class Element> struct Exchange {
 
   // whether the rows can be used where they are
   bool direct() const { return sizeof(Real) == sizeof(Element) && strides.classes == 1; }
-
-  // whether the row after this one is among those that are done with it, and close enough
-  bool followed(int64_t t) const {
-    constexpr int64_t N = Lanes<Real>::count;
-    return direct() && t + 1 < count && step + call.classes % N >= N;
-  }
 
   // the places of the rows
   template <class Data> auto *place(Data *data, int64_t t) const {
@@ -250,8 +244,6 @@ bool together(const Plan &plan, const Scratch<Real> &scratch, Row<Real> *rows, c
     row.logits = in.direct() ? in.place(static_cast<const Real *>(call.logits), t) : row.z;
     row.gradient = out.direct() ? out.place(static_cast<Real *>(call.gradient), t) : row.z;
     row.step = in.direct() ? in.step : 0;
-    row.read_on = !in.direct() || in.followed(t);
-    row.write_on = !out.direct() || out.followed(t);
   }
   const Strides &of_target = call.of_target;
   const int64_t start = outer * of_target.outer + inner * of_target.inner;
@@ -294,9 +286,7 @@ template <class Real, class Element> bool walk(const Plan &plan, int64_t begin, 
                constants.log_betas,
                call.classes,
                (call.classes + N - 1) / N * N,
-               0,
-               false,
-               false};
+               0};
   for (int64_t r = begin; r < end;) {
     const int64_t left = call.inner > 1 ? call.inner - r % call.inner : end - r;
     int64_t count = left < end - r ? left : end - r;
