@@ -8,6 +8,7 @@ sum is exact (largest remainders first, then lower classes). Which ones is drawn
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -124,6 +125,7 @@ def _draw(y: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
     return order[rank < taken[classes]].sort().values
 
 
+@lru_cache(maxsize=1024)  # networks that are trained together ask for the same ones
 def mixed_seed(*numbers: int) -> int:
     """Return one seed out of several whole numbers of at least 0, such as seed, epoch and step.
 

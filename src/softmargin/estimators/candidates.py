@@ -57,14 +57,13 @@ class Runs:
         self.fold_of = torch.cat([torch.full((len(t),), i) for i, t in enumerate(tested)])
         self.settings: list[Mapping[str, Any]] = []
         self.looks: list[list[int]] = []  # numbers of epochs, by settings
-        self.logits: dict[tuple[int, int], torch.Tensor] = {}  # (seeds, rows, classes)
+        self.logits: list[torch.Tensor] = []  # (looks, seeds, rows, classes), by settings
         self.temperatures: dict[int, torch.Tensor] = {}  # (looks, folds), by settings
         self.sizes = np.array([len(test) for test in tested])
         self.trainer: Callable[..., EnsembleResult] = train_together
 
     def train(self, x: NDArray[Any], group: Sequence[Mapping[str, Any]], looks: int) -> None:
         """Train settings that can be trained together, on all folds and seeds."""
-        first = len(self.settings)
         smallest = min(len(fold.train) for fold in self.folds)
         estimators = [clone(self.base).set_params(**settings) for settings in group]
         data = as_dataset(x, self.target, int(self.target.max()) + 1)
@@ -92,41 +91,46 @@ class Runs:
         for place, settings in enumerate(group):
             self.settings.append(settings)
             self.looks.append(wanted)
-            for number, taken in enumerate(wanted):
-                own = [kept[place * per + i, taken] for i in range(per)]
-                by_seed = [
-                    torch.cat(own[i : i + len(self.folds)]) for i in range(0, per, len(self.folds))
-                ]
-                self.logits[first + place, number] = torch.stack(by_seed)
+            numbers = range(place * per, (place + 1) * per)
+            rows = [torch.cat([kept[number, taken] for number in numbers]) for taken in wanted]
+            shape = len(wanted), len(self.seeds), len(self.y), -1
+            self.logits.append(torch.stack(rows).view(shape))
 
-    def scaled(self, place: int, look: int, scaling: str) -> torch.Tensor:
-        """Return held-out logits, each fold's by the temperature of the others."""
-        logits = self.logits[place, look]
+    def scaled(self, place: int, scaling: str) -> torch.Tensor:
+        """Return held-out logits of every look, each fold's by the temperature of the others."""
+        logits = self.logits[place]
         if scaling == "temperature":
-            logits = logits / self._temperatures(place)[look, self.fold_of, None]
+            logits = logits / self._temperatures(place)[:, None, self.fold_of, None]
         return logits
 
     def _temperatures(self, place: int) -> torch.Tensor:
         """Return temperatures (looks, folds) of settings, each fitted on the other folds."""
         if place not in self.temperatures:
-            logits = torch.stack([self.logits[place, i] for i in range(len(self.looks[place]))])
-            self.temperatures[place] = fold_temperatures(logits, self.y, self.fold_of)
+            found = fold_temperatures(self.logits[place], self.y, self.fold_of)
+            self.temperatures[place] = found
         return self.temperatures[place]
 
-    def judged(self, place: int, look: int, scaling: str) -> Candidate:
-        """Return how settings did after a number of epochs, with a scaling."""
-        logits = self.scaled(place, look, scaling)
-        rows = {name: each.mean(0) for name, each in row_scores(logits, self.y).items()}
-        by_fold = {
-            name: np.array([float(own.mean()) for own in torch.split(value, self.sizes.tolist())])
-            for name, value in rows.items()
-        }
-        mean = {name: float(value.mean()) for name, value in rows.items()}
-        return Candidate(self.settings[place], self.looks[place][look], scaling, by_fold, mean)
+    def judged(self, place: int, scalings: Sequence[str]) -> list[Candidate]:
+        """Return how settings did after every number of epochs, with every scaling."""
+        found, sizes = {}, self.sizes.tolist()
+        for scaling in scalings:
+            scores = row_scores(self.scaled(place, scaling), self.y)
+            rows = {name: each.mean(1) for name, each in scores.items()}
+            folds = {
+                name: torch.stack([own.mean(1) for own in each.split(sizes, 1)], 1).numpy()
+                for name, each in rows.items()
+            }
+            means = {name: each.mean(1).tolist() for name, each in rows.items()}
+            for look, epochs in enumerate(self.looks[place]):
+                by_fold = {name: each[look] for name, each in folds.items()}
+                mean = {name: each[look] for name, each in means.items()}
+                own = Candidate(self.settings[place], epochs, scaling, by_fold, mean)
+                found[look, scaling] = own
+        return [found[key] for key in itertools.product(range(len(self.looks[place])), scalings)]
 
     def temperature(self, place: int, look: int) -> float:
         """Return the temperature fitted on the held-out rows of all folds."""
-        return one_temperature(self.logits[place, look], self.y)
+        return one_temperature(self.logits[place][look], self.y)
 
     def place_of(self, candidate: Candidate) -> int:
         """Return where the settings of a candidate are."""

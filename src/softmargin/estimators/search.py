@@ -115,10 +115,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             runs.train(x.astype(np.float32), settings, self.looks)
         scalings = SCALINGS if self.temperature else SCALINGS[:1]
         self.candidates_ = [
-            runs.judged(place, look, scaling)
-            for place, looks in enumerate(runs.looks)
-            for look in range(len(looks))
-            for scaling in scalings
+            each for place in range(len(runs.settings)) for each in runs.judged(place, scalings)
         ]
         best = self._choice(self.candidates_)
         self.best_index_ = self.candidates_.index(best)
@@ -144,7 +141,7 @@ class MarginClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ]
                 chosen = self.candidates_[others.index(self._choice(others))]
             place, look = runs.place_of(chosen), runs.look_of(chosen)
-            log_p = runs.scaled(place, look, chosen.scaling)[0].log_softmax(-1)
+            log_p = runs.scaled(place, chosen.scaling)[look, 0].log_softmax(-1)
             found[fold.test] = log_p[runs.fold_of == number].exp().numpy()
         return found
 

@@ -99,7 +99,7 @@ def tune_last_layer(
     runs.trainer = trainer
     runs.train(x, settings, looks=1)
     trained = {
-        (each["beta"], each["head"]): runs.logits[place, 0] for place, each in enumerate(settings)
+        (each["beta"], each["head"]): runs.logits[place][0] for place, each in enumerate(settings)
     }
     fold_of = runs.fold_of if held_out is None else fold_numbers(runs.y, folds)
     return judged(trained, runs.y, fold_of, scoring=scoring, temperature=temperature)
