@@ -117,7 +117,7 @@ class Runs:
             scores = row_scores(self.scaled(place, scaling), self.y)
             rows = {name: each.mean(1) for name, each in scores.items()}
             folds = {
-                name: torch.stack([own.mean(1) for own in each.split(sizes, 1)], 1).numpy()
+                name: torch.stack([own.mean(1) for own in torch.split(each, sizes, 1)], 1).numpy()
                 for name, each in rows.items()
             }
             means = {name: each.mean(1).tolist() for name, each in rows.items()}
