@@ -28,7 +28,7 @@ ONE = {dtype: torch.empty((), dtype=dtype, device="cpu") for dtype in TYPES}
 ROOM = "_softmargin_room"
 """An attribute of logits that names a tensor of their shape to write the gradient to."""
 
-WORTH_THREADS = 32768
+WORTH_THREADS = 16384
 """Fewer logits than these are done before another thread has woken up."""
 
 kernel, reason = library.load()
