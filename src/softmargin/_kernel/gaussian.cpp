@@ -15,15 +15,15 @@ constexpr float MODERATE = 60;     // logarithms of variances that need no care
 
 // A vector of a row, with zeros after its end.
 inline Floats read(const float *row, int64_t i, int64_t size) {
-  Floats v{};
-  if (i + N <= size) memcpy(&v, row + i, sizeof v);
-  else memcpy(&v, row + i, size_t(size - i) * sizeof(float));
+  if (i + N > size) return read_first(row + i, size - i, 0.0f);
+  Floats v;
+  memcpy(&v, row + i, sizeof v);
   return v;
 }
 
 inline void write(float *row, int64_t i, int64_t size, Floats v) {
   if (i + N <= size) memcpy(row + i, &v, sizeof v);
-  else memcpy(row + i, &v, size_t(size - i) * sizeof(float));
+  else write_first(row + i, size - i, v);
 }
 
 inline int64_t class_of(const Gaussian &call, int64_t r) {

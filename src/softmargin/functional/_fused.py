@@ -220,8 +220,12 @@ def run(
     weight, per_class, settings = settled
     dtype, shape = input.dtype, input.shape
     indices = INDICES.get(target.dtype)
-    counts = (*shape, 1) if len(shape) == 2 else _counts(shape)
-    logits, of_logits = _places(input)
+    logits: Tensor = input
+    if len(shape) == 2:  # by far the most: what calls functions takes longer than a small loss
+        counts, of_logits = (*shape, 1), (*input.stride(), 0)
+    else:
+        counts = _counts(shape)
+        logits, of_logits = _places(input)
     if indices is None:
         target, of_target = _places(target)
         result = result or result_dtype(input, target)
@@ -236,8 +240,13 @@ def run(
         loss = input.new_empty(target.shape, dtype=result)
     gradient, of_gradient = None, (0, 0, 0)
     if learning and (upstream is not None or dtype not in HALF):
-        room = getattr(input, ROOM, None)
-        gradient, of_gradient = _places(torch.empty_like(input) if room is None else room)
+        gradient = getattr(input, ROOM, None)
+        if gradient is None:
+            gradient = torch.empty_like(input)
+        if len(shape) == 2:
+            of_gradient = (*gradient.stride(), 0)
+        else:
+            gradient, of_gradient = _places(gradient)
     many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
     try:
         packed = library.LAYOUT.pack(

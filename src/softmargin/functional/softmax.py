@@ -80,20 +80,19 @@ def gradient_decay_loss(
     """
     checks.check_flag("floored", floored)
     checks.check_flag("compensate", compensate)
-
-    def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
-        log_beta = _log(beta, z, dim, index)
-        if floored:
-            return softplus(log_odds_of(z, index, dim) - log_beta)
-        return soft_maximum_of(z, index, dim, log_beta)
-
-    def by_class(z: Tensor, dim: int) -> Tensor:
-        xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
-        return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
-
     shared = tau, weight, ignore_index, reduction, label_smoothing
 
     def plain(input: Tensor) -> Tensor:
+        def of_target(z: Tensor, index: Tensor, dim: int) -> Tensor:
+            log_beta = _log(beta, z, dim, index)
+            if floored:
+                return softplus(log_odds_of(z, index, dim) - log_beta)
+            return soft_maximum_of(z, index, dim, log_beta)
+
+        def by_class(z: Tensor, dim: int) -> Tensor:
+            xi, log_beta = log_odds_by_class(z, dim), _log(beta, z, dim)
+            return softplus(xi - log_beta) if floored else soft_maximum(xi, log_beta)
+
         if not compensate:
             return criterion(input, target, of_target, by_class, *shared)
         checks.check_fit(input, target)
