@@ -132,7 +132,10 @@ def summarize(
 ) -> CalibrationResult:
     """Return all metrics, and their intervals if a confidence level is given."""
     by_bin = sums.cells.new_zeros(4, layout.bins, 2)
-    bins = BinStatistics.of(by_bin.index_add_(1, layout.bin_of_cell, sums.cells))
+    places = layout.bin_of_cell[:, None].expand_as(
+        sums.cells
+    )  # index_add_ takes seven times as long
+    bins = BinStatistics.of(by_bin.scatter_add_(1, places, sums.cells))
     mass, residual = mass_and_residual(sums.cells)
     weight = sums.totals[1]
     values = {
