@@ -49,8 +49,8 @@ of the processor.
 CAUTION = """With few splits and small tables the intervals are wide: within the interval means that
 these rows cannot tell the two apart, not that they are equal. Of many intervals of 95 % a few leave
 out 0 by chance. `CalibratedClassifierCV` averages five networks where ours is one. Large
-tables were cut for want of time. That was decided by the clock, but one split of mnist_features with
-all rows had been seen in a trial.
+tables were cut for want of time. That was decided by the clock, but one split of mnist_features
+with all rows had been seen in a trial.
 """
 WRITTEN = """Written by `python -m benchmarks.tables page` from `scores.csv`, one line per split and
 classifier, and `speed.json`.

@@ -43,7 +43,7 @@ DESK_RECIPE = (
 RESIDUAL = (
     "Networks are residual, small, on 10,000 images, three seeds. "
     f"Adam's learning rate peaks at {desk.ARC_RATE:g} instead of 0.1: of 0.01 and 0.003 the better "
-    "one for Soft."
+    "one for Soft, by its test accuracy after six epochs, one seed."
 )
 _row = partial(Row, seeds=FIVE_SEEDS, baseline=m.SOFT.name)
 
