@@ -22,6 +22,7 @@ from softmargin.calibration.binning import (
     histogram,
     kolmogorov_smirnov_error,
     mass_and_residual,
+    same_weight,
     squared_error,
 )
 from softmargin.calibration.intervals import (
@@ -75,22 +76,24 @@ class Sums(NamedTuple):
         weight, confidence, correct = rows.weight, rows.confidence, (rows.rank == 0).double()
         cells = layout.index(confidence)
         self.cells.add_(histogram(cells, len(layout), confidence, correct, weight))
-        squared = weight.square()
-        cubed = squared * weight
         each = torch.stack([rows.nll, rows.brier, confidence, confidence - correct])
-        moments = [each @ weight, each @ squared, each @ cubed]
-        powers = each.square()
-        moments[2:2] = [powers @ squared]
-        moments += [powers @ cubed, powers.mul_(each) @ cubed]
+        squares = each.square()
+        tops = (rows.rank < top_k).double()
+        if same_weight(weight):
+            first, second, third = each.sum(1), squares.sum(1), squares.mul_(each).sum(1)
+            w, n, high = weight[0], len(weight), tops.sum()
+            moments = [first * w, first * w**2, second * w**2]
+            moments += [first * w**3, second * w**3, third * w**3]
+            mass, mass_of_squares, mass_of_cubes, top = n * w, n * w**2, n * w**3, high * w
+        else:
+            squared = weight.square()
+            cubed = squared * weight
+            moments = [each @ weight, each @ squared, squares @ squared, each @ cubed]
+            moments += [squares @ cubed, squares.mul_(each) @ cubed]
+            mass, mass_of_squares, mass_of_cubes = weight.sum(), squared.sum(), cubed.sum()
+            top = weight @ tops
         self.moments.add_(torch.stack(moments))
-        totals = (
-            len(weight),
-            weight.sum(),
-            squared.sum(),
-            weight @ (rows.rank < top_k).double(),
-            rows.like_probabilities,
-            cubed.sum(),
-        )
+        totals = (len(weight), mass, mass_of_squares, top, rows.like_probabilities, mass_of_cubes)
         self.totals.add_(torch.stack([torch.as_tensor(x).to(weight) for x in totals]))
 
     def count_classes(self, rows: Rows, layout: ConfidenceCells) -> None:

@@ -217,10 +217,23 @@ def histogram(
     """
     table = weight.new_zeros(4, 2 * cells)
     place = place.mul(2).add_(correct.long())
-    columns = (torch.ones_like(weight), weight, weight.square(), weight * confidence)
+    ones = torch.ones_like(weight)
+    if same_weight(weight):
+        counts, mass, squares, sums = table
+        counts.scatter_add_(0, place, ones)
+        mass.copy_(counts * weight[0])
+        squares.copy_(mass * weight[0])
+        sums.scatter_add_(0, place, confidence).mul_(weight[0])
+        return table.view(4, cells, 2)
+    columns = (ones, weight, weight.square(), weight * confidence)
     for total, values in zip(table, columns, strict=True):
         total.scatter_add_(0, place, values)
     return table.view(4, cells, 2)
+
+
+def same_weight(weight: Tensor) -> bool:
+    """Whether one number stands for the weights of all rows, as where none were given."""
+    return len(weight) > 0 and weight.stride(0) == 0
 
 
 def mass_and_residual(table: Tensor) -> tuple[Tensor, Tensor]:
