@@ -79,7 +79,7 @@ REFUSED = {
     "features.npz --held-out nowhere.npz": "--held-out: must be an .npz file that exists",
     "features.npz --held-out table.csv": "--held-out: must be an .npz file that exists",
     "features.npz --held-out few.npz": "--held-out: features must have at least 100 rows",
-    "features.npz --held-out wide.npz": "--held-out: must have features of shape (M, 4), as those to",
+    "features.npz --held-out wide.npz": "--held-out: must have features of shape (M, 4), as",
     "features.npz --held-out bare.npz": "--held-out: FILE must have an array of classes",
     "features.npz --held-out text.npz": "--held-out: FILE 'text.npz' cannot be read",
     "features.npz --held-out more.npz": "no classes that WHAT has not, but got 'emu'.",
