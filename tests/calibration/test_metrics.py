@@ -112,6 +112,25 @@ def test_arrays_do_as_well_as_tensors():
     assert ece == pytest.approx(expected.ece, abs=1e-15)
 
 
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_one_weight_for_all_rows_does_as_well_as_written_out(weight):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(400, 5, generator=generator)
+    target = torch.randint(0, 5, (400,), generator=generator)
+    one = torch.tensor(weight, dtype=torch.float64).expand(400)
+    found, expected = (
+        calibration_metrics(
+            logits, target, from_logits=True, sample_weight=each, confidence_level=0.9
+        )
+        for each in (one, one.clone(memory_format=torch.contiguous_format))
+    )
+    for name in ("ece", "mce", "nll", "brier", "accuracy", "top_k_accuracy", "debiased_error"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12), name
+    assert found.intervals.keys() == expected.intervals.keys()
+    for name, interval in found.intervals.items():
+        assert interval == pytest.approx(expected.intervals[name], rel=1e-9), name
+
+
 def test_nothing_is_left_on_the_graph():
     logits, target = simulate(100, 4)
     logits.requires_grad_()

@@ -122,7 +122,7 @@ def test_embeddings(folder, capsys):
     assert lines[0] == "prob_0,prob_1,prob_2,predicted"
     assert len(lines) == 31
     refused(["predict", "a-npz-model", "c.npz"], capsys, "must hold 5 features", "holds 4")
-    refused(["fit", "b.npz", "--out", "m"], capsys, "FILE must have an array of classes beside")
+    refused(["fit", "b.npz", "--out", "m"], capsys, "FILE 'b.npz' must have an array of")
 
 
 BAD_TABLES = {

@@ -135,9 +135,8 @@ def summarize(
 ) -> CalibrationResult:
     """Return all metrics, and their intervals if a confidence level is given."""
     by_bin = sums.cells.new_zeros(4, layout.bins, 2)
-    places = layout.bin_of_cell[:, None].expand_as(
-        sums.cells
-    )  # index_add_ takes seven times as long
+    # index_add_ takes seven times as long
+    places = layout.bin_of_cell[:, None].expand_as(sums.cells)
     bins = BinStatistics.of(by_bin.scatter_add_(1, places, sums.cells))
     mass, residual = mass_and_residual(sums.cells)
     weight = sums.totals[1]

@@ -183,7 +183,8 @@ def read_labels(path: Path, target: str | None) -> tuple[TableFile, str, Any]:
         rest = [name for name in file.columns if name not in file.features]
         if not rest:
             raise UsageError(
-                "FILE must have an array of classes beside its features, but has none."
+                f"FILE {quoted(path.name)} must have an array of classes beside its features, but "
+                "has none."
             )
         raise UsageError(f"argument --target: must name a column of {listed(rest)}.")
     column = column_named(_choices(file), target, "argument --target:")
