@@ -67,6 +67,7 @@ def build(target: Path = LIBRARY, extra: tuple[str, ...] = ()) -> str | None:
                     f"-DWIDTH={width}",
                     f"-DCOPY=rows_{name}",
                     f"-DMEASURE=measure_{name}",
+                    f"-DTALLY=tally_{name}",
                     f"-DDIRECTIONS=directions_{name}",
                     f"-DGAUSSIAN=gaussian_{name}",
                     f"-DNETWORKS=networks_{name}",

@@ -32,14 +32,44 @@ struct Call {
 };
 
 // What the metrics need of the rows of logits (rows, classes), MEASURE in library.py: lowest,
-// highest, own logit, how many are above it, how many are at least it, Σ e^(z - highest) and the
-// sum of their squares, one row of `numbers` each.
+// highest, own logit, its rank, Σ e^(z - highest) and the sum of their squares, one row of `numbers`
+// each. The rank is how many classes are above the target, or level with it and before it.
 struct Measure {
   const void *logits;
   const int64_t *target; // classes, which are in range
   double *numbers;
   int64_t rows, classes, stride;
   int32_t logits_type, threads, instructions, unused;
+};
+
+// The same rows added up as `Sums` in _sums.py has it, TALLY in library.py.
+struct Tally {
+  const void *logits;
+  const int64_t *target;
+  const double *weight, *edges;    // of rows, and of bins
+  double *cells, *moments, *totals; // (4, cells, 2), (6, 4) and (6): what is added to
+  int64_t rows, classes, stride;
+  int64_t of_weight; // the stride of the weights: 0 if one stands for all
+  int64_t bins, cell_count, top_k;
+  double tolerance; // of a sum of 1
+  int32_t logits_type, threads, instructions, closed_left;
+};
+
+// Rows that are added up together, whatever the number of threads.
+constexpr int64_t TALLIED = 256;
+constexpr int VALUES = 4, MOMENTS = 6, PARTIAL = VALUES * MOMENTS + 6; // sums: moments, totals
+
+// Cells of confidence as in binning.py: 2^7 for each halving of its distance from 1, down to 2^-32.
+constexpr int CELL_BITS = 7;
+constexpr int64_t LEAST = (int64_t(1023) - 32) << CELL_BITS;
+
+// What a tally keeps of some rows until all of them are known to be good.
+struct Tallied {
+  const Tally *call;
+  int64_t first;      // row
+  double *partial;    // sums of every TALLIED rows: moments, then totals
+  int32_t *place;     // of every row: twice its cell, and one more if it is right
+  double *confidence; // of every row
 };
 
 // Cosines or angles between features and class weights, of float32 and contiguous, DIRECTIONS in

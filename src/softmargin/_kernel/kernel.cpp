@@ -9,6 +9,7 @@
 extern "C" {
 bool rows_baseline(const Plan &, int64_t, int64_t);
 void measure_baseline(const Measure &, int64_t, int64_t);
+bool tally_baseline(const Tallied &, int64_t, int64_t);
 bool gaussian_baseline(const GaussianShare &, int64_t, int64_t);
 bool directions_baseline(const Share &, int64_t, int64_t);
 bool networks_baseline(const Networks &);
@@ -21,6 +22,8 @@ bool directions_avx2(const Share &, int64_t, int64_t);
 bool directions_avx512(const Share &, int64_t, int64_t);
 void measure_avx2(const Measure &, int64_t, int64_t);
 void measure_avx512(const Measure &, int64_t, int64_t);
+bool tally_avx2(const Tallied &, int64_t, int64_t);
+bool tally_avx512(const Tallied &, int64_t, int64_t);
 bool rows_avx2(const Plan &, int64_t, int64_t);
 bool rows_avx512(const Plan &, int64_t, int64_t);
 #endif
@@ -85,6 +88,15 @@ bool measure_of(const void *data, int64_t begin, int64_t end) {
   if (call.instructions == 1) return measure_avx2(call, begin, end), true;
 #endif
   return measure_baseline(call, begin, end), true;
+}
+
+bool tally_of(const void *data, int64_t begin, int64_t end) {
+  const Tallied &tallied = *static_cast<const Tallied *>(data);
+#ifdef X86
+  if (tallied.call->instructions == 2) return tally_avx512(tallied, begin, end);
+  if (tallied.call->instructions == 1) return tally_avx2(tallied, begin, end);
+#endif
+  return tally_baseline(tallied, begin, end);
 }
 
 bool share_of(const void *data, int64_t begin, int64_t end) {
@@ -207,6 +219,65 @@ void finish(const Call &call, const Plan &plan, double norm) {
   set_element(call.loss, call.loss_type, 0, call.reduction == MEAN ? loss / norm : loss);
 }
 
+void add(double *to, const double *from, int64_t count) {
+  for (int64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+// The table of cells of some rows, one after the other: so the threads have no say in it.
+void add_cells(const Tallied &tallied, int64_t rows, double *table, int64_t width) {
+  const Tally &call = *tallied.call;
+  double *counts = table, *mass = table + width, *squares = mass + width, *sums = squares + width;
+  if (!call.of_weight) {
+    for (int64_t r = 0; r < rows; r++) {
+      counts[tallied.place[r]] += 1;
+      sums[tallied.place[r]] += tallied.confidence[r];
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    const int32_t place = tallied.place[r];
+    const double weight = call.weight[tallied.first + r];
+    counts[place] += 1;
+    mass[place] += weight;
+    squares[place] += weight * weight;
+    sums[place] += weight * tallied.confidence[r];
+  }
+}
+
+// One weight for all rows.
+void weigh_cells(double *table, int64_t width, double weight) {
+  for (int64_t i = 0; i < width; i++) {
+    table[width + i] = table[i] * weight;
+    table[2 * width + i] = table[width + i] * weight;
+    table[3 * width + i] *= weight;
+  }
+}
+
+// Rows of which places and confidences are kept at a time: few enough for the cache.
+constexpr int64_t AT_ONCE = 128 * TALLIED;
+
+// `room` is for the table of cells, the sums of all rows, and what is kept of some.
+bool tally(const Tally &call, double *room) {
+  const int64_t width = 2 * call.cell_count, most = call.rows < AT_ONCE ? call.rows : AT_ONCE;
+  double *table = room, *sums = table + 4 * width, *partial = sums + PARTIAL;
+  double *confidence = partial + PARTIAL * (AT_ONCE / TALLIED);
+  int32_t *place = reinterpret_cast<int32_t *>(confidence + most);
+  Tallied tallied{&call, 0, partial, place, confidence};
+  for (int64_t first = 0; first < call.rows; first += AT_ONCE) {
+    const int64_t left = call.rows - first, rows = left < AT_ONCE ? left : AT_ONCE;
+    const int64_t tiles = (rows + TALLIED - 1) / TALLIED;
+    tallied.first = first;
+    if (!in_parallel({tally_of, &tallied, tiles, true}, call.threads)) return false;
+    for (int64_t tile = 0; tile < tiles; tile++) add(sums, partial + tile * PARTIAL, PARTIAL);
+    add_cells(tallied, rows, table, width);
+  }
+  if (!call.of_weight) weigh_cells(table, width, *call.weight);
+  add(call.cells, table, 4 * width);
+  add(call.moments, sums, VALUES * MOMENTS);
+  add(call.totals, sums + VALUES * MOMENTS, PARTIAL - VALUES * MOMENTS);
+  return true;
+}
+
 } // namespace
 
 extern "C" {
@@ -269,6 +340,17 @@ __attribute__((visibility("default"))) int32_t softmargin_scale(const Call *give
 __attribute__((visibility("default"))) int32_t softmargin_measure(const Measure *call) {
   in_parallel({measure_of, call, call->rows, true}, call->threads);
   return DONE;
+}
+
+// Nothing is added if a number is not finite.
+__attribute__((visibility("default"))) int32_t softmargin_tally(const Tally *call) {
+  const int64_t most = call->rows < AT_ONCE ? call->rows : AT_ONCE;
+  const int64_t doubles = 8 * call->cell_count + PARTIAL * (1 + AT_ONCE / TALLIED) + 2 * most;
+  double *room = static_cast<double *>(calloc(size_t(doubles), sizeof(double)));
+  if (!room) return DECLINED;
+  const bool good = tally(*call, room);
+  free(room);
+  return good ? DONE : DECLINED;
 }
 
 __attribute__((visibility("default"))) int32_t softmargin_directions(const Directions *call) {

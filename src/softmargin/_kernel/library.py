@@ -25,6 +25,9 @@ LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
 MEASURE = struct.Struct("3P3q4i")
 """One call for the metrics, as ``struct Measure`` in ``call.h`` has it."""
 
+TALLY = struct.Struct("7P7qd4i")
+"""One call to add rows up, as ``struct Tally`` in ``call.h`` has it."""
+
 DIRECTIONS = struct.Struct("15P4q3d6i")
 """One call for cosines or angles, as ``struct Directions`` in ``call.h`` has it."""
 
@@ -37,7 +40,7 @@ NETWORKS = struct.Struct("25P9q3d8i")
 LAYER = struct.Struct("6P6q")
 """One of their layers, as ``struct Layer`` in ``call.h`` has it."""
 
-NAMES = ("loss", "scale", "measure", "directions", "gaussian", "networks")
+NAMES = ("loss", "scale", "measure", "tally", "directions", "gaussian", "networks")
 """The functions that take a packed call."""
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -51,6 +54,7 @@ class Kernel:
     loss: Callable[[bytes], int]
     scale: Callable[[bytes], int]
     measure: Callable[[bytes], int]
+    tally: Callable[[bytes], int]
     directions: Callable[[bytes], int]
     gaussian: Callable[[bytes], int]
     networks: Callable[[bytes], int]
@@ -80,6 +84,6 @@ def load(folder: Path | None = None) -> tuple[Kernel | None, str]:
     for function in functions:
         function.argtypes = [ctypes.c_char_p]
         function.restype = ctypes.c_int32
-    loss, scale, measure, directions, gaussian, networks = functions
-    found = Kernel(loss, scale, measure, directions, gaussian, networks, best, threads)
+    loss, scale, measure, tally, directions, gaussian, networks = functions
+    found = Kernel(loss, scale, measure, tally, directions, gaussian, networks, best, threads)
     return found, "the compiled library was loaded"

@@ -336,11 +336,20 @@ void finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t
 
 extern "C" __attribute__((visibility("hidden"))) void MEASURE(const Measure &call, int64_t begin,
                                                              int64_t end) {
-  for (int64_t r = begin; r < end; r++) {
-    if (call.logits_type == FLOAT64)
-      measure_row(call, static_cast<const double *>(call.logits) + r * call.stride, r);
-    else measure_row(call, static_cast<const float *>(call.logits) + r * call.stride, r);
-  }
+  auto each = [&](auto *logits) {
+    for (int64_t r = begin; r < end; r++)
+      measure_row(call, logits + r * call.stride, r, call.numbers + r, call.rows);
+  };
+  if (call.logits_type == FLOAT64) each(static_cast<const double *>(call.logits));
+  else each(static_cast<const float *>(call.logits));
+}
+
+extern "C" __attribute__((visibility("hidden"))) bool TALLY(const Tallied &tallied, int64_t begin,
+                                                           int64_t end) {
+  const auto tally = tallied.call->logits_type == FLOAT64 ? tally_rows<double> : tally_rows<float>;
+  for (int64_t tile = begin; tile < end; tile++)
+    if (!tally(tallied, tile)) return false;
+  return true;
 }
 
 extern "C" __attribute__((visibility("hidden"))) bool COPY(const Plan &plan, int64_t begin,

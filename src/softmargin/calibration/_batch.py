@@ -122,8 +122,8 @@ def prediction_batch(
     used = _used_rows(classes, predictions.shape[1], ignore_index)
     weight = _checked_weight(sample_weight, target.shape, device)
     if sample_weight is not None:
-        used &= weight > 0
-    if bool(used.all()):
+        used = weight > 0 if used is None else used & (weight > 0)
+    if used is None or bool(used.all()):
         return Batch(predictions, classes, weight, None)
     rows = used.nonzero().squeeze(1)
     weight = weight[: len(rows)] if sample_weight is None else weight[rows]
@@ -329,9 +329,14 @@ def _check_shapes(predictions: Tensor, target: Tensor, name: str) -> None:
         raise TypeError(f"target must hold integer class indices, but got {target.dtype}.")
 
 
-def _used_rows(classes: Tensor, num_classes: int, ignore_index: int | None) -> Tensor:
-    """Return which targets are not ignored; all of those must be classes."""
+def _used_rows(classes: Tensor, num_classes: int, ignore_index: int | None) -> Tensor | None:
+    """Return which targets are not ignored, None for all; all of those must be classes."""
     check_ignore_index(ignore_index)
+    if len(classes) and classes.device.type == "cpu":  # where to look twice is free
+        lowest, highest = (int(each) for each in classes.aminmax())
+        ignored = ignore_index is not None and lowest <= ignore_index <= highest
+        if lowest >= 0 and highest < num_classes and not ignored:
+            return None
     allowed = f"from 0 to {num_classes - 1}"
     used = torch.ones_like(classes, dtype=torch.bool)
     if ignore_index is not None:

@@ -67,8 +67,7 @@ class _Chunk(NamedTuple):
     lowest: Tensor
     highest: Tensor
     own: Tensor  # the prediction for the target
-    above: Tensor  # number of classes with a larger prediction than the target
-    from_own_on: Tensor  # with at least the target's prediction, itself included
+    rank: Tensor  # of the target
     total: Tensor  # the sum of the values
     squares: Tensor  # the sum of their squares
 
@@ -91,7 +90,7 @@ def measure(
     Raises:
         ValueError: if a value cannot be a logit or a probability, as declared.
     """
-    fused = from_logits and _fits_kernel(batch)
+    fused = from_logits and fits_kernel(batch)
     step = BLOCK_ROWS if fused and threshold is None else batch.rows_per_chunk()
     for start in range(0, len(batch), BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, len(batch))
@@ -122,7 +121,7 @@ def measure(
         yield _rows(batch, slice(start, stop), block, sums, found, like, from_logits)
 
 
-def _fits_kernel(batch: Batch) -> bool:
+def fits_kernel(batch: Batch) -> bool:
     """Whether the kernel can read the rows where they are."""
     given = batch.predictions
     if _fused.kernel is None or batch.rows is not None or not may_look():
@@ -156,21 +155,29 @@ def _measure_chunk(
     own = given.gather(1, target.unsqueeze(1))
     highest = given.amax(1)
     values = _values(given, highest, from_logits)
-    above = from_own_on = squares = highest[:0]
+    rank = squares = highest[:0]
     if with_scores:
-        marks = torch.empty_like(given)  # comparing into floats and summing those is fast
-        above = torch.gt(given, own, out=marks).sum(1)
-        from_own_on = torch.ge(given, own, out=marks).sum(1)
-        squares = _squares(values)
+        rank, squares = _rank(given, own, target), _squares(values)
     return values, _Chunk(
         lowest=given.amin(1),
         highest=highest,
         own=own.squeeze(1),
-        above=above,
-        from_own_on=from_own_on,
+        rank=rank,
         total=values.sum(1),
         squares=squares,
     )
+
+
+def _rank(given: Tensor, own: Tensor, target: Tensor) -> Tensor:
+    """Return how many classes rank above the target; of tied classes, the earlier ranks higher."""
+    marks = torch.empty_like(given)  # comparing into floats and summing those is fast
+    rank = torch.gt(given, own, out=marks).sum(1)
+    from_own_on = torch.ge(given, own, out=marks).sum(1)
+    tied = (from_own_on - rank > 1).nonzero().squeeze(1)
+    if len(tied):
+        earlier = torch.arange(given.shape[1], device=given.device) < target[tied].unsqueeze(1)
+        rank[tied] += ((given[tied] == own[tied]) & earlier).sum(1)
+    return rank
 
 
 def _in_order(given: Tensor) -> Tensor:
@@ -241,7 +248,7 @@ def _rows(
         target=batch.target[part],
         weight=batch.weight[part],
         confidence=confidence,
-        rank=_rank(batch, part, block),
+        rank=block.rank,
         own=own,
         nll=nll,
         brier=brier,
@@ -249,18 +256,6 @@ def _rows(
         likely=Likely(row, label, value.mul_(scale.index_select(0, row)).clamp_(0.0, 1.0)),
         like_probabilities=like_probabilities,
     )
-
-
-def _rank(batch: Batch, part: slice, block: _Chunk) -> Tensor:
-    """Return how many classes rank above the target; of tied classes, the earlier ranks higher."""
-    rank = block.above.clone()
-    tied_rows = (block.from_own_on - block.above > 1).nonzero().squeeze(1)
-    for tied in torch.split(tied_rows, batch.rows_per_chunk()):
-        target = batch.target[part][tied].unsqueeze(1)
-        given = batch.chunk(tied + part.start)
-        earlier = torch.arange(batch.num_classes, device=target.device) < target
-        rank[tied] += ((given == given.gather(1, target)) & earlier).sum(1)
-    return rank
 
 
 def check_declared_logits(like_probabilities: int, rows: int) -> None:

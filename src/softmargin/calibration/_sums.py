@@ -10,8 +10,10 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from softmargin._kernel import library
+from softmargin.calibration._batch import Batch, sum_tolerance
 from softmargin.calibration._bin_intervals import BRIER_LIMITS, class_intervals, top_label_intervals
-from softmargin.calibration._rows import Likely, Rows
+from softmargin.calibration._rows import Likely, Rows, fits_kernel
 from softmargin.calibration.binning import (
     BinStatistics,
     ClassBins,
@@ -35,6 +37,8 @@ from softmargin.calibration.intervals import (
     within,
 )
 from softmargin.calibration.result import CalibrationResult
+from softmargin.functional import _fused
+from softmargin.functional._fused_settings import TYPES
 
 MEANS = ("nll", "brier", "mean_confidence", "overconfidence")
 
@@ -70,6 +74,30 @@ class Sums(NamedTuple):
             (6,),
         )
         return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+
+    def count_logits(self, batch: Batch, layout: ConfidenceCells, top_k: int) -> bool:
+        """Add a batch of logits to everything but the classes' bins in one pass of the kernel.
+
+        Return False, and add nothing, where the kernel cannot do it or a logit is not finite.
+        """
+        into = self.cells, self.moments, self.totals
+        if not len(batch) or not fits_kernel(batch):
+            return False
+        if not all(to.is_cpu and to.is_contiguous() for to in into):
+            return False
+        given, target, weight = batch.predictions, batch.target.contiguous(), batch.weight
+        if not same_weight(weight):
+            weight = weight.contiguous()
+        edges = bin_edges(layout.bins)
+        many = given.numel() >= _fused.WORTH_THREADS
+        packed = library.TALLY.pack(
+            *(each.data_ptr() for each in (given, target, weight, edges, *into)),
+            *(*given.shape, given.stride(0), weight.stride(0), layout.bins, len(layout), top_k),
+            *(sum_tolerance(given.dtype), TYPES[given.dtype]),
+            *(torch.get_num_threads() if many else 1, _fused.instructions),
+            layout.closed == "left",
+        )
+        return _fused.kernel is not None and not _fused.kernel.tally(packed)
 
     def count_rows(self, rows: Rows, layout: ConfidenceCells, top_k: int) -> None:
         """Add rows to everything but the bins of the classes."""

@@ -104,6 +104,9 @@ class CalibrationMetrics:
                 f"predictions must hold {self.num_classes} classes in dimension 1, "
                 f"but got {batch.num_classes}."
             )
+        at_once = self.from_logits and not self.classwise
+        if at_once and self._sums.count_logits(batch, self._cells, self.top_k):
+            return
         sums = self._zeros(batch.target.device)
         threshold = self._cells.first_edge if self.classwise else None
         for rows in measure(batch, from_logits=self.from_logits, threshold=threshold):
