@@ -29,7 +29,17 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
     """
 
     function: ClassVar[Callable[..., Tensor]]
+    _unwrapped: ClassVar[Callable[..., Tensor]]
     weight: Tensor | None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Find the function itself: what looks for weights in the wrong place has nothing to do.
+
+        Arguments are named here.
+        """
+        super().__init_subclass__(**options)
+        if "function" in vars(cls):
+            cls._unwrapped = staticmethod(getattr(cls.function, "__wrapped__", cls.function))
 
     def __init__(
         self,
@@ -57,19 +67,16 @@ class LogitLoss(ModuleWithSettings, nn.CrossEntropyLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits against class indices or class probabilities."""
-        function = type(self).function
-        # arguments are named here: what looks for weights in the wrong place has nothing to do
-        return getattr(function, "__wrapped__", function)(input, target, **self.arguments())
+        return type(self)._unwrapped(input, target, **self.arguments())
 
     def arguments(self) -> dict[str, Any]:
         """Return what the function takes beside input and target, as it is now."""
-        return {
-            **self.current_values(self._own),
-            "weight": self._buffers["weight"],
-            "ignore_index": self.ignore_index,
-            "reduction": self.reduction,
-            "label_smoothing": self.label_smoothing,
-        }
+        values = self.current_values(self._own)
+        values["weight"] = self._buffers["weight"]
+        values["ignore_index"] = self.ignore_index
+        values["reduction"] = self.reduction
+        values["label_smoothing"] = self.label_smoothing
+        return values
 
     def extra_repr(self) -> str:
         """Show the loss's own arguments, and the shared ones that are not at their default."""

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from loss_cases import CASES
 from softmargin import functional as F
 from softmargin._kernel import library
-from softmargin.functional import _fused
+from softmargin.functional import _fused, _fused_settings
 
 WITHOUT_KERNEL = ("Hinge", "HardBias", "AdaFocal")
 FAMILY = [case for case in CASES if not any(word in case.name for word in WITHOUT_KERNEL)]
@@ -242,3 +242,33 @@ def test_compilers_and_transforms_see_plain_operations(counted):
     assert counted == []
     F.gradient_decay_loss(logits, target)
     assert counted == [0]
+
+
+@pytest.mark.parametrize("option", ["ignore_index", "label_smoothing", "beta", "reduction"])
+def test_settings_that_are_equal_but_not_the_same(kernel, option):
+    logits, target = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
+    usual = {"beta": 1.0, "ignore_index": 1, "label_smoothing": 0.0, "reduction": "mean"}
+
+    def outcome(value):
+        try:
+            return F.gradient_decay_loss(logits, target, **{**usual, option: value}).item()
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    others = [True, 1.0] if option in ("ignore_index", "beta") else [False, 0, ["mean"]]
+    with _fused.using(None):
+        expected = [outcome(value) for value in others]
+    with _fused.using(kernel):
+        F.gradient_decay_loss(logits, target, **usual)
+        assert [outcome(value) for value in others] == [
+            pytest.approx(each) if isinstance(each, float) else each for each in expected
+        ]
+    assert any(isinstance(each, str) for each in expected)
+
+
+def test_settings_are_not_remembered_for_ever(kernel):
+    logits, target = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
+    with _fused.using(kernel):
+        for i in range(_fused_settings.MOST_KNOWN + 5):
+            F.gradient_decay_loss(logits, target, 1 + i / 100)
+    assert 0 < len(_fused_settings._known) <= _fused_settings.MOST_KNOWN

@@ -128,6 +128,18 @@ bool check(const Call &call, double &norm) {
   norm = double(count);
   if (call.target_type < INT64) return true;
   norm = 0;
+  const bool in_a_row = call.inner == 1 && call.of_target.outer == 1;
+  if (in_a_row && call.target_type == INT64 && !call.weight) { // by far the most: no branches
+    const int64_t *target = static_cast<const int64_t *>(call.target);
+    int64_t wrong = 0, counted = 0;
+    for (int64_t r = 0; r < count; r++) {
+      const int64_t counts = target[r] != call.ignore_index;
+      wrong |= counts & int64_t(uint64_t(target[r]) >= uint64_t(call.classes));
+      counted += counts;
+    }
+    norm = double(counted);
+    return !wrong;
+  }
   for (int64_t outer = 0; outer < call.outer; outer++) {
     for (int64_t inner = 0; inner < call.inner; inner++) {
       const int64_t place = outer * call.of_target.outer + inner * call.of_target.inner;
@@ -168,10 +180,14 @@ bool scale_rows(const void *data, int64_t begin, int64_t end) {
   return true;
 }
 
+// Four sums at once: each would have to wait for the one before.
 double total(const double *values, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += values[i];
-  return sum;
+  double sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int k = 0; k < 4; k++) sums[k] += values[i + k];
+  for (; i < count; i++) sums[0] += values[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 // The number that gives the batch the mean gradient at the targets that β = 1 would have.

@@ -34,6 +34,7 @@ WORTH_THREADS = 16384
 kernel, reason = library.load()
 instructions = kernel.instructions if kernel is not None else 0
 
+PACK = library.LAYOUT.pack
 LOGITS, UPSTREAM, LOSS, GRADIENT, OF_LOGITS, OF_GRADIENT = 0, 4, 5, 6, 10, 16
 """Places in the layout of a call: addresses, and where three strides begin."""
 
@@ -91,16 +92,18 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
         call: Call = ctx.call
-        address = None
-        if not (torch.is_grad_enabled() or kernel is None or needs_plain_operations()):
-            address = _address(upstream := upstream.contiguous())
-        if address is None or kernel is None:
+        if kernel is None or torch.is_grad_enabled() or needs_plain_operations():
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
         gradient, call.gradient = call.gradient, None  # it is given away: once
+        whole = type(upstream) is Tensor and not upstream.ndim and upstream.item() == 1.0
+        if whole and gradient is not None:  # the most: nothing to scale
+            return gradient, None
+        address = _address(upstream := upstream.contiguous())
+        if address is None:
+            return _differentiate(call, ctx.saved_tensors[0], upstream), None
         if gradient is None:
             return _gradient_again(call, ctx.saved_tensors[0], upstream), None
-        if upstream.ndim or upstream.item() != 1.0:
-            kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
+        kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
         return gradient, None
 
 
@@ -171,7 +174,6 @@ def loss(
         pull: λ and the name of a divergence.
         compensate: whether to make up for the small gradients of a large β.
     """
-    shared = tau, weight, ignore_index, reduction, label_smoothing
     if (
         needs_plain_operations()
         or kernel is None
@@ -181,6 +183,7 @@ def loss(
         or input.is_neg()  # what is in memory is not what it says
         or target.is_neg()
     ):
+        shared = tau, weight, ignore_index, reduction, label_smoothing
         if torch.compiler.is_dynamo_compiling():
             from softmargin.functional import _operators  # it needs what is below
 
@@ -194,7 +197,19 @@ def loss(
             form, setting, input, target, *shared, again, pull=pull, compensate=compensate
         )
     learning = input.requires_grad and torch.is_grad_enabled()
-    settled = settle(form, setting, input, target, *shared, pull, compensate)
+    settled = settle(
+        form,
+        setting,
+        input,
+        target,
+        tau,
+        weight,
+        ignore_index,
+        reduction,
+        label_smoothing,
+        pull,
+        compensate,
+    )
     done = None if settled is None else run(input, target, settled, learning)
     if done is None:
         return again(input)
@@ -221,16 +236,21 @@ def run(
     dtype, shape = input.dtype, input.shape
     indices = INDICES.get(target.dtype)
     logits: Tensor = input
-    if len(shape) == 2:  # by far the most: what calls functions takes longer than a small loss
-        counts, of_logits = (*shape, 1), (*input.stride(), 0)
+    # Two dimensions are by far the most. What calls functions, or unpacks into another tuple, takes
+    # as long as the logits of a small batch.
+    by_row = len(shape) == 2
+    if by_row:
+        outer, classes = shape
+        of_samples, of_classes = input.stride()
+        inner, of_places = 1, 0
     else:
-        counts = _counts(shape)
-        logits, of_logits = _places(input)
+        outer, classes, inner = _counts(shape)
+        logits, (of_samples, of_classes, of_places) = _places(input)
     if indices is None:
-        target, of_target = _places(target)
+        target, (to_sample, to_class, to_place) = _places(target)
         result = result or result_dtype(input, target)
     else:
-        target, of_target = target.contiguous(), (counts[2], 0, 1)
+        target, to_sample, to_class, to_place = target.contiguous(), inner, 0, 1
         result = result or (result_dtype(input, target) if dtype in HALF else dtype)
     if settings[7]:
         loss = torch.empty_like(ONE[result])
@@ -238,26 +258,42 @@ def run(
         loss = input.new_empty(shape[: len(shape) > 1] + shape[2:], dtype=result)
     else:
         loss = input.new_empty(target.shape, dtype=result)
-    gradient, of_gradient = None, (0, 0, 0)
+    gradient, by_sample, by_class, by_place = None, 0, 0, 0
     if learning and (upstream is not None or dtype not in HALF):
         gradient = getattr(input, ROOM, None)
         if gradient is None:
             gradient = torch.empty_like(input)
-        if len(shape) == 2:
-            of_gradient = (*gradient.stride(), 0)
+        if by_row:
+            by_sample, by_class = gradient.stride()
         else:
-            gradient, of_gradient = _places(gradient)
-    many = counts[0] * counts[1] * counts[2] >= WORTH_THREADS
+            gradient, (by_sample, by_class, by_place) = _places(gradient)
     try:
-        packed = library.LAYOUT.pack(
-            *(logits.data_ptr(), target.data_ptr()),
+        packed = PACK(
+            logits.data_ptr(),
+            target.data_ptr(),
             0 if weight is None else weight.data_ptr(),
             0 if per_class is None else per_class.data_ptr(),
             0 if upstream is None else upstream.data_ptr(),
-            *(loss.data_ptr(), 0 if gradient is None else gradient.data_ptr()),
-            *(*counts, *of_logits, *of_target, *of_gradient, *settings),
-            torch.get_num_threads() if many else 1,
-            *(TYPES[dtype], indices or TYPES[target.dtype], TYPES[result], instructions),
+            loss.data_ptr(),
+            0 if gradient is None else gradient.data_ptr(),
+            outer,
+            classes,
+            inner,
+            of_samples,
+            of_classes,
+            of_places,
+            to_sample,
+            to_class,
+            to_place,
+            by_sample,
+            by_class,
+            by_place,
+            *settings,
+            torch.get_num_threads() if outer * classes * inner >= WORTH_THREADS else 1,
+            TYPES[dtype],
+            indices or TYPES[target.dtype],
+            TYPES[result],
+            instructions,
         )
     except RuntimeError:  # a tensor without values of its own
         return None
