@@ -94,16 +94,14 @@ class _Fused(torch.autograd.Function):
         call: Call = ctx.call
         if kernel is None or torch.is_grad_enabled() or needs_plain_operations():
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
-        gradient, call.gradient = call.gradient, None  # it is given away: once
-        whole = type(upstream) is Tensor and not upstream.ndim and upstream.item() == 1.0
-        if whole and gradient is not None:  # the most: nothing to scale
-            return gradient, None
         address = _address(upstream := upstream.contiguous())
         if address is None:
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
+        gradient, call.gradient = call.gradient, None  # it is given away: once
         if gradient is None:
             return _gradient_again(call, ctx.saved_tensors[0], upstream), None
-        kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
+        if upstream.ndim or upstream.item() != 1.0:
+            kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
         return gradient, None
 
 
