@@ -153,19 +153,31 @@ bool logits(const Share &share, int64_t begin, int64_t end) {
   return true;
 }
 
+// 1/√x: instructions for a root and a division take as long as all else that is done with a cosine.
+inline Floats inverse_root(Floats x) {
+#if defined(X86) && WIDTH == 64
+  const Floats guess = _mm512_rsqrt14_ps(x);
+  return guess + 0.5f * guess * (1.0f - x * guess * guess); // one step of Newton's
+#else
+  Floats root;
+  for (int i = 0; i < N; i++) root[i] = sqrtf(x[i]);
+  return 1.0f / root;
+#endif
+}
+
 // A gradient of logits to one of products, for some columns of one row. The gradient times the
 // cosines is added to the sums over samples; its sum over the columns is returned.
 template <bool angle>
 inline float gradient_of_row(const float *__restrict grad, const float *__restrict logits,
                              float *__restrict out, const float *__restrict by,
                              float *__restrict sums, float row, float scale, int64_t count) {
-  float both[STRIPE] = {};
+  float both[STRIPE] = {}, slopes[STRIPE];
+  for (int64_t c = 0; angle && c < count; c += N) { // of the arccosine
+    const Floats v = c + N <= count ? read(logits + c) : read_first(logits + c, count - c, 0.0f);
+    write(slopes + c, -scale * inverse_root(larger(1.0f - v * v, all<float>(SMALLEST))));
+  }
   for (int64_t c = 0; c < count; c++) {
-    float g = grad[c];
-    if (angle) {
-      const float square = 1 - logits[c] * logits[c];
-      g *= -scale / sqrtf(square > SMALLEST ? square : SMALLEST);
-    }
+    const float g = angle ? grad[c] * slopes[c] : grad[c];
     both[c] = g * logits[c];
     sums[c] += both[c];
     out[c] = g * (row * by[c]);

@@ -25,6 +25,8 @@ FORWARD, BACKWARD = range(2)
 DECLINED, CLOSE = 1, 2
 STRIPE = 128
 """As in ``call.h``."""
+ZERO = torch.zeros(1, dtype=torch.float32, device="cpu")
+"""What products are added to: with two threads that takes less time than products alone."""
 MARGINS = {None: 0, "cosine": 1, "monotone": 2, "easy": 3, "none": 4, "multiple": 5}
 """By name, ``enum Margin`` in ``call.h``; three are what ArcFace does beyond π - m."""
 
@@ -127,7 +129,7 @@ class _Work:
 
     def forward(self, features: Tensor, weight: Tensor) -> tuple[Tensor | None, Tensor]:
         """Return the logits, or None if they are declined, and the cosines times their size."""
-        cosines = torch.mm(features, weight.t())
+        cosines = torch.addmm(ZERO, features, weight.t())
         logits = torch.empty_like(cosines) if self.kind.angles else cosines
         samples, classes = cosines.shape
         self.inverses = features.new_empty(samples + classes)
