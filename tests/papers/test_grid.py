@@ -41,7 +41,7 @@ def test_experiments_share_the_cells_they_can():
     for scale in ("smoke", "desk"):
         assert keys("gd-v1-tab3", scale) < keys("gd-tab2", scale)
         assert keys("gd-v1-tab4", scale) == keys("gd-v1-tab5", scale) == keys("gd-fig11", scale)
-        assert keys("gd-fig10", scale) == keys("gd-tab4", scale)
+        assert keys("gd-fig10", scale) <= keys("gd-tab4", scale)
         assert keys("gd-fig6", scale) & keys("gd-tab4", scale)
         assert keys("gd-fig9", scale) & keys("gd-tab3", scale)
         assert keys("gd-tab6", scale) == keys("gd-fig13", scale)

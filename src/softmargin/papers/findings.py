@@ -64,14 +64,18 @@ class Monotone:
         score: of which score.
         sign: 1 or -1.
         methods: those that it moves along, by default all of the task; small scales have fewer.
+        data: the data sets that it is claimed of, by default all.
     """
 
     score: Score
     sign: int
     methods: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
     def __call__(self, runs: Runs, task: Task) -> list[Finding]:
-        """Judge it."""
+        """Judge it; nothing is found on other data."""
+        if self.data and task.data not in self.data:
+            return []
         order = self.methods or tuple(method.name for method in runs.methods(task))
         values = {name: self.score.of(runs, task, name) for name in order if runs.has(task, [name])}
         means = [float(own.mean()) for own in values.values()]

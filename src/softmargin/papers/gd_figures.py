@@ -15,11 +15,11 @@ from softmargin.papers.gd_tables import (
     FIVE,
     NOT_TWO,
     OPEN,
+    PLAIN_10,
+    PLAIN_100,
     RESIDUAL_BETAS,
     UP_TO_20,
     UP_TO_50,
-    USEFUL_10,
-    USEFUL_100,
     WARM,
 )
 from softmargin.papers.grid import Method, Plan, Task
@@ -105,8 +105,8 @@ FIGURE_8 = Row(
     "less momentum.",
     plan=Plan(
         desk=[
-            (USEFUL_100, (*RESIDUAL_BETAS, WARM, *SLOWER)),
-            (USEFUL_10, RESIDUAL_BETAS),
+            (PLAIN_100, (*RESIDUAL_BETAS, WARM, *SLOWER)),
+            (PLAIN_10, RESIDUAL_BETAS),
         ],
         paper=[
             (recipes.CIFAR100[0], (*FIVE, WARM, *SLOWER)),
