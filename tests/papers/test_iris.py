@@ -17,7 +17,7 @@ from softmargin.papers.core import Cell, Result
 from softmargin.papers.cross_validation import configured, cross_validate, train_angles
 from softmargin.papers.iris import Models, gaps, gradients
 from softmargin.papers.outcome import Outcome
-from softmargin.papers.tabular import CHOSEN, DEEP, SEVEN, TUNED, Regime, training
+from softmargin.papers.tabular import CHOSEN, DEEP, GRID, SEVEN, TUNED, Regime, training
 from softmargin.papers.tabular import EXPERIMENTS as OF_TABLES
 from softmargin.training.ensemble import Fold, train_together
 
@@ -68,8 +68,11 @@ class TestScales:
 
 
 class TestDepths:
-    def test_desk_has_two_regimes_and_paper_all_depths(self):
+    def test_desk_has_two_whole_regimes_and_paper_all_depths(self):
         cells = FIG2.cells(FIG2.scope("desk"))
+        assert {Regime.of(cell) for cell in cells} == set(GRID)
+        cells, others = cells[:9], cells[9:]
+        assert all(len(cell.config["methods"]) == 1 for cell in others)  # Soft
         found = [cell.config["training"]["model_options"]["depth"] for cell in cells]
         assert found == [1, 2, 4, 6, 8, 10, 1, 4, 10]
         assert [Regime.of(cell) for cell in cells] == [DEEP] * 6 + [TUNED] * 3

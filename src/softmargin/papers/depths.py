@@ -8,10 +8,10 @@ from dataclasses import replace
 from softmargin.charts import Chart, Series
 from softmargin.papers.charts import banded
 from softmargin.papers.core import Cell, Finished, Scope
-from softmargin.papers.findings import Floats, verdict
+from softmargin.papers.findings import Floats, judged, verdict
 from softmargin.papers.outcome import Finding, Outcome, ResultTable
 from softmargin.papers.printed import printed_means
-from softmargin.papers.tabular import TRIED, Regime, by_regime
+from softmargin.papers.tabular import TRIED, Regime, by_regime, is_whole
 from softmargin.papers.uci import BASELINE, Scores, described, entries_of
 
 OURS = ("ArcGrad 30", "ArcGrad 5")
@@ -36,23 +36,28 @@ def conclude_depths(scope: Scope, finished: Finished) -> Outcome:
         regime: sorted(own, key=lambda each: _depth(each[0]))
         for regime, own in by_regime(finished).items()
     }
-    found = {regime: Depths(scope, own) for regime, own in parts.items()}
-    regime = min(found, key=lambda each: found[each].distance)
-    judged = found[regime]
-    remark = f"This is {regime.name}, where {BASELINE} is nearest to the paper's."
+    every = {regime: Depths(scope, own) for regime, own in parts.items()}
+    order = sorted(every, key=lambda each: every[each].distance)
+    found = {regime: own for regime, own in every.items() if is_whole(parts[regime])}
+    regime = next(each for each in order if each in found)
+    chosen = found[regime]
+    remark = f"This is {regime.name}, where {BASELINE} is nearest to the paper's"
+    if regime != order[0]:
+        remark += f" of those with all methods; it is nearest with {order[0].name}"
+    remark += "."
     for other, own in found.items():
         if other != regime:
             said = "; ".join(each.text for each in depth_findings(own))
             remark += f" With {other.name}, {said}."
-    tables = judged.tables()
-    if len(found) > 1:
-        tables.append(ends_table(scope, found))
+    tables = chosen.tables()
+    if len(every) > 1:
+        tables.append(ends_table(scope, every))
     return Outcome(
-        verdict(scope.scale, depth_findings(judged), remark),
+        verdict(scope.scale, depth_findings(chosen), remark),
         tables,
         [depth_chart(own, each, several=len(found) > 1) for each, own in found.items()],
         (*DEPTH_NOTES, NEAREST),
-        described(parts[regime][0][0], f"{judged.depths[0]} to {judged.depths[-1]}"),
+        described(parts[regime][0][0], f"{chosen.depths[0]} to {chosen.depths[-1]}"),
     )
 
 
@@ -130,17 +135,19 @@ def depth_findings(found: Depths) -> list[Finding]:
     depth, at_end = found.depths[-1], found.at_end
     lost = {name: float(own.mean()) for name, own in found.lost.items()}
     least = min((name for name in lost if name not in OURS), key=lambda name: lost[name])
-    judged = [
-        Finding(
+    losses = [
+        judged(
             f"from its best depth to {depth} layers {name} loses {lost[name]:.1f} points, "
             f"{least}, the best of the others, {lost[least]:.1f}",
-            lost[name] < lost[least],
+            found.lost[name],
+            found.lost[least],
+            -1,
         )
         for name in OURS
     ]
     ends = ", ".join(f"{name} {at_end[name]:.1f} %" for name in GUESSING)
     guessing = all(at_end[name] <= NEAR_GUESS for name in GUESSING)
-    return [*judged, Finding(f"at {depth} layers: {ends} (the paper: about 33 %)", guessing)]
+    return [*losses, Finding(f"at {depth} layers: {ends} (the paper: about 33 %)", guessing)]
 
 
 def depth_chart(found: Depths, regime: Regime, *, several: bool) -> Chart:

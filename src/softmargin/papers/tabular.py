@@ -124,7 +124,7 @@ DEEP = Regime("sgd", 0.01, 50)
 SMOKE_TRIALS = (Trial(Regime("adam", 0.01, 5), METHODS), Trial(Regime("sgd", 0.01, 2), SEVEN))
 NEAREST = Regime("adam", 0.001, 20)  # of all below, to the paper's plain softmax
 _WHOLE = (NEAREST, Regime("sgd", 0.01, 20), TUNED)
-_GRID = (
+GRID = tuple(
     Regime(optimizer, lr, epochs)
     for optimizer in ("sgd", "adam")
     for lr in (0.001, 0.003, 0.01, 0.03)
@@ -132,9 +132,14 @@ _GRID = (
 )
 UCI_TRIALS = (
     *(Trial(each, METHODS) for each in _WHOLE),
-    *(Trial(each, (SOFT,), 2) for each in _GRID if each not in _WHOLE),
+    *(Trial(each, (SOFT,), 2) for each in GRID if each not in _WHOLE),
 )
-DEPTH_TRIALS = (Trial(DEEP, SEVEN), Trial(TUNED, SEVEN, 3, (1, 4, 10)))
+_ENDS = (1, 4, 10)
+DEPTH_TRIALS = (
+    Trial(DEEP, SEVEN),
+    Trial(TUNED, SEVEN, 3, _ENDS),
+    *(Trial(each, (SOFT,), 2, _ENDS) for each in GRID if each not in (DEEP, TUNED)),
+)
 
 
 def by_regime(finished: Finished) -> dict[Regime, list[tuple[Cell, Result]]]:
