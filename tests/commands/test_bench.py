@@ -73,6 +73,13 @@ def test_shares_of_the_work_count(monkeypatch):
     assert (us["seconds"], us["ratio"], us["bound"]) == (4.0, pytest.approx(0.2), 0.5)
 
 
+def test_bounds_are_beside_the_fastest_peer(monkeypatch):
+    found = [run_of("peer", 2.0, 1.0), run_of("other", 1.0, 0.5), run_of("us", 0.6, 0.3)]
+    monkeypatch.setattr(run, "ratios", lambda *_: found)
+    case = peers.Case("g", "w", {}, bounds={"us": 0.5}, peers=("peer", "other"))
+    assert [row["bound"] for row in run.compare(case, 1.0)] == [None, None, 0.25]
+
+
 def run_of(name, seconds, ratio):
     from softmargin.bench.measure import Ratio
 

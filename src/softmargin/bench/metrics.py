@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softmargin.bench.measure import best_times
 from softmargin.bench.peers import Case, found
 from softmargin.calibration import calibration_metrics
 
@@ -65,14 +64,6 @@ def ours(logits: Tensor, target: Tensor, classwise: bool = False) -> tuple[float
     return result.ece, result.mce, result.brier, result.nll
 
 
-def fastest_first(mixes: dict[str, Metrics], logits: Tensor, target: Tensor) -> dict[str, Metrics]:
-    """Return the mixes in the order of their speed: what is faster differs with the size."""
-    times = best_times(
-        {name: partial(mix, logits, target) for name, mix in mixes.items()}, seconds=0.0, parts=2
-    )
-    return {name: mixes[name] for name in sorted(mixes, key=times.__getitem__)}
-
-
 def of_metrics(quick: bool) -> Iterator[Case]:
     """Give our metrics beside the mixes of packages that are installed."""
     mixes: dict[str, Metrics] = {}
@@ -85,10 +76,11 @@ def of_metrics(quick: bool) -> Iterator[Case]:
     for shape, faster in {(2_000, 10): 0.0}.items() if quick else FASTER.items():
         logits, target = simulate(*shape)
         functions: dict[str, Metrics] = {
-            **fastest_first(mixes, logits, target),
+            **mixes,
             "softmargin": ours,
             "softmargin, all metrics": partial(ours, classwise=True),
         }
         contenders = {name: partial(each, logits, target) for name, each in functions.items()}
         bounds = {"softmargin": 1 / faster} if faster else {}
-        yield Case("metrics", f"{shape[0]} × {shape[1]}", contenders, bounds, long=not quick)
+        work = f"{shape[0]} × {shape[1]}"
+        yield Case("metrics", work, contenders, bounds, long=not quick, peers=tuple(mixes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
@@ -18,9 +18,10 @@ class Case:
         group: what is compared: losses, heads, ...
         work: the size of it.
         contenders: by name, one turn of each; the first is what the others are compared with.
-        bounds: by name, the ratio that the project holds itself to.
+        bounds: by name, the ratio that the project holds itself to, beside the fastest peer.
         shares: by name, how much of the work a turn does, where it is not all of it.
         long: whether one turn takes seconds: a few of them must do.
+        peers: names of the peers, where the first is not always the fastest.
     """
 
     group: str
@@ -29,6 +30,7 @@ class Case:
     bounds: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     long: bool = False
+    peers: Sequence[str] = ()
 
 
 def missing(reason: str) -> None:

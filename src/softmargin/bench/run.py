@@ -70,7 +70,11 @@ def compare(case: peers.Case, seconds: float, parts: int = PARTS) -> list[Result
         row["seconds"] /= share
         for name in ("ratio", "low", "high"):
             row[name] *= base / share
-        rows.append({**row, "bound": case.bounds.get(each.name)})
+        rows.append(row)
+    fastest = min((row["ratio"] for row in rows if row["name"] in case.peers), default=1.0)
+    for row in rows:
+        bound = case.bounds.get(row["name"])
+        row["bound"] = None if bound is None else bound * fastest
     return rows
 
 
