@@ -43,10 +43,12 @@ def _avoid_unusable_instructions() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts a browser or a cluster as slow."""
+    """Mark what starts a browser or a cluster as slow; skip what needs data that are not there."""
     for item in items:
         if item.get_closest_marker("browser") or item.get_closest_marker("ray"):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("data") and not os.environ.get("SOFTMARGIN_DATA"):
+            item.add_marker(pytest.mark.skip(reason="SOFTMARGIN_DATA is not set"))
 
 
 def pytest_collection_finish() -> None:

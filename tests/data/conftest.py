@@ -1,4 +1,4 @@
-"""Every test has an empty cache of its own; tests marked ``data`` need $SOFTMARGIN_DATA."""
+"""Every test has an empty cache of its own, and no data folder unless it is marked ``data``."""
 
 import gc
 import os
@@ -10,14 +10,6 @@ import pytest
 from loopback import Server
 
 GIVEN = os.environ.get("SOFTMARGIN_DATA")
-
-
-def pytest_collection_modifyitems(items):
-    if not GIVEN:
-        skip = pytest.mark.skip(reason="SOFTMARGIN_DATA is not set")
-        for item in items:
-            if item.get_closest_marker("data"):
-                item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)
