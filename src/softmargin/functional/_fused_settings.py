@@ -56,30 +56,6 @@ def settle(
         key = (form, numbers, reduction, pull, compensate, input.dtype, target.dtype)
         if (known := _known.get(key)) is not None:
             return known
-    found = _settle(
-        *(form, setting, input, target, tau, weight, ignore_index, reduction, label_smoothing),
-        *(pull, compensate),
-    )
-    if key is not None and found is not None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[key] = found
-    return found
-
-
-def _settle(
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    pull: tuple[float | Tensor, str] | None,
-    compensate: bool,
-) -> Settled | None:
     parameter = _parameter(form, setting)
     temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
@@ -106,6 +82,10 @@ def _settle(
         *(ignore_index, parameter, temperature, label_smoothing, to_uniform, from_uniform),
         *(FORMS[form], library.REDUCTIONS[reduction], compensate),
     )
+    if key is not None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = weight, per_class, settings
     return weight, per_class, settings
 
 

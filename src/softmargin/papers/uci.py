@@ -1,4 +1,4 @@
-"""What ag-tab1 and ag-fig2 conclude from cross-validation: accuracy by data set and by depth."""
+"""What ag-tab1 concludes from cross-validation, and the scores that ag-fig2 shares with it."""
 
 from __future__ import annotations
 
