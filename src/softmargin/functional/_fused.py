@@ -94,22 +94,41 @@ class _Fused(torch.autograd.Function):
         call: Call = ctx.call
         if kernel is None or torch.is_grad_enabled() or needs_plain_operations():
             return _differentiate(call, ctx.saved_tensors[0], upstream), None
-        address = _address(upstream := upstream.contiguous())
-        if address is None:
-            return _differentiate(call, ctx.saved_tensors[0], upstream), None
-        gradient, call.gradient = call.gradient, None  # it is given away: once
-        if gradient is None:
-            return _gradient_again(call, ctx.saved_tensors[0], upstream), None
-        if upstream.ndim or upstream.item() != 1.0:
-            kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
-        return gradient, None
+        gradient = call.gradient
+        # a loss's own backward pass is by far the most: nothing is to be scaled, and nothing asked
+        if gradient is not None and not upstream.ndim and _number(upstream) == 1.0:
+            call.gradient = None  # it is given away: once
+            return gradient, None
+        return _scaled(call, ctx.saved_tensors[0], upstream), None
 
 
 _apply = super(torch.autograd.Function, _Fused).apply  # what handles function transforms is above
 
 
+def _number(tensor: Tensor) -> float | None:
+    """Return the value of a 0-d tensor, or None if it has none: it may stand for several."""
+    if type(tensor) not in PLAIN:
+        return None
+    try:
+        return tensor.item()
+    except RuntimeError:
+        return None
+
+
+def _scaled(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
+    """Return the gradient times that of the loss."""
+    address = _address(upstream := upstream.contiguous())
+    if kernel is None or address is None:
+        return _differentiate(call, input, upstream)
+    gradient, call.gradient = call.gradient, None
+    if gradient is None:
+        return _gradient_again(call, input, upstream)
+    kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
+    return gradient
+
+
 def _address(tensor: Tensor) -> int | None:
-    """Return where the values are, or None if they are nowhere: a tensor may stand for several."""
+    """Return where the values are, or None if they are nowhere."""
     if type(tensor) not in PLAIN or tensor.is_neg():
         return None
     try:
@@ -179,7 +198,6 @@ def loss(
         or torch._C._get_tracing_state() is not None  # torch.jit.trace
         or not usual(input, target)
         or input.is_neg()  # what is in memory is not what it says
-        or target.is_neg()
     ):
         shared = tau, weight, ignore_index, reduction, label_smoothing
         if torch.compiler.is_dynamo_compiling():
@@ -245,6 +263,8 @@ def run(
         outer, classes, inner = _counts(shape)
         logits, (of_samples, of_classes, of_places) = _places(input)
     if indices is None:
+        if target.is_neg():  # as for logits; whole numbers never are
+            return None
         target, (to_sample, to_class, to_place) = _places(target)
         result = result or result_dtype(input, target)
     else:
