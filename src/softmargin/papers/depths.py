@@ -8,11 +8,11 @@ from dataclasses import replace
 from softmargin.charts import Chart, Series
 from softmargin.papers.charts import banded
 from softmargin.papers.core import Cell, Finished, Scope
+from softmargin.papers.cross_scores import BASELINE, Scores, described, entries_of
 from softmargin.papers.findings import Floats, judged, verdict
 from softmargin.papers.outcome import Finding, Outcome, ResultTable
 from softmargin.papers.printed import printed_means
 from softmargin.papers.tabular import TRIED, Regime, by_regime, is_whole
-from softmargin.papers.uci import BASELINE, Scores, described, entries_of
 
 OURS = ("ArcGrad 30", "ArcGrad 5")
 GUESSING = ("Soft", "ArcFace", "AdaCos")  # at the greatest depth, by the paper's words

@@ -16,12 +16,12 @@ from softmargin import theory
 from softmargin.charts import Chart, Series
 from softmargin.papers.charts import banded
 from softmargin.papers.core import Finished, Scope
+from softmargin.papers.cross_scores import entries_of, network_of
 from softmargin.papers.findings import Floats, verdict
 from softmargin.papers.outcome import Finding, Outcome, ResultTable, rounded
 from softmargin.papers.printed import printed_means
 from softmargin.papers.runs import Key
 from softmargin.papers.statistics import paired_bootstrap
-from softmargin.papers.uci import entries_of, network_of
 
 Classes = NDArray[np.int64]
 SPECIES = ("setosa", "versicolor", "virginica")
