@@ -21,6 +21,7 @@ from softmargin.functional._fused_settings import PLAIN
 from softmargin.functional._plain_directions import Margin, full_precision, plain_backward
 from softmargin.functional.margins import needs_plain_operations
 
+PACK = library.DIRECTIONS.pack  # arguments one by one: a star costs half a microsecond
 FORWARD, BACKWARD = range(2)
 DECLINED, CLOSE = 1, 2
 STRIPE = 128
@@ -48,9 +49,6 @@ class Kind(NamedTuple):
     anneal: float = 0.0
     ignore_index: int = -1
 
-
-Sizes = tuple[int, int, int]
-"""Numbers of samples, of classes, and of a vector's entries."""
 
 Plain = Callable[[Tensor, Tensor], Tensor]
 """(features, weight) -> the same logits in PyTorch's operations."""
@@ -112,10 +110,9 @@ class _Work:
 
     __slots__ = (
         "close",
-        "inverses",
         "kind",
+        "lengths",
         "of_angle",
-        "of_samples",
         "plain",
         "results",
         "target",
@@ -132,12 +129,15 @@ class _Work:
         cosines = torch.addmm(ZERO, features, weight.t())
         logits = torch.empty_like(cosines) if self.kind.angles else cosines
         samples, classes = cosines.shape
-        self.inverses = features.new_empty(samples + classes)
-        self.of_samples = features.new_empty(0 if self.target is None else 3 * samples)
-        angles = logits.data_ptr() if self.kind.angles else 0
-        vectors = features.data_ptr(), weight.data_ptr(), cosines.data_ptr(), angles
+        own = 0 if self.target is None else 3 * samples
+        self.lengths = features.new_empty(samples + classes + own)
         status = self.run(
-            FORWARD, self.target, vectors, (0, 0, 0, 0, 0), (*cosines.shape, features.shape[1])
+            FORWARD,
+            features,
+            weight,
+            cosines,
+            self.target,
+            logits.data_ptr() if self.kind.angles else 0,
         )
         if status == DECLINED:
             return None, cosines
@@ -148,7 +148,9 @@ class _Work:
     def mend_close(self, features: Tensor, weight: Tensor, logits: Tensor) -> None:
         """Set the logits of targets whose angle the cosine does not resolve."""
         assert self.target is not None
-        index, (own, slope, _) = self.index(self.target), self.of_samples.view(3, -1, 1)
+        samples, classes = logits.shape
+        index = self.index(self.target)
+        own, slope, _ = self.lengths[samples + classes :].view(3, -1, 1)
         self.close = close_pairs(features, weight, index, own)
         if self.close is None:
             return
@@ -179,12 +181,19 @@ class _Work:
         sums = features.new_empty(classes + samples * -(-classes // STRIPE))
         of_x = torch.empty_like(features) if wanted[0] else None
         of_w = torch.empty_like(weight) if wanted[1] else None
-        angles = cosines.data_ptr() if self.kind.angles else 0  # not read: that there are some
-        vectors = features.data_ptr(), weight.data_ptr(), cosines.data_ptr(), angles
-        given = grad, of_products, sums, of_x, of_w
-        addresses = tuple(0 if each is None else each.data_ptr() for each in given)
-        sizes = samples, classes, features.shape[1]
-        self.run(BACKWARD, target, vectors, addresses, sizes)
+        self.run(
+            BACKWARD,
+            features,
+            weight,
+            cosines,
+            target,
+            cosines.data_ptr() if self.kind.angles else 0,  # not read: that there are some
+            grad.data_ptr(),
+            of_products.data_ptr(),
+            sums.data_ptr(),
+            0 if of_x is None else of_x.data_ptr(),
+            0 if of_w is None else of_w.data_ptr(),
+        )
         if of_x is not None:
             of_x.addmm_(of_products, weight)
         if of_w is not None:
@@ -197,25 +206,54 @@ class _Work:
     def run(
         self,
         step: int,
+        features: Tensor,
+        weight: Tensor,
+        cosines: Tensor,
         target: Tensor | None,
-        vectors: tuple[int, ...],
-        gradients: tuple[int, ...],
-        sizes: Sizes,
+        angles: int,
+        grad: int = 0,
+        of_products: int = 0,
+        sums: int = 0,
+        of_x: int = 0,
+        of_w: int = 0,
     ) -> int:
-        """Call the kernel for one step."""
-        kind, (samples, classes, _) = self.kind, sizes
-        inverses, own = self.inverses.data_ptr(), self.of_samples.data_ptr()
-        packed = library.DIRECTIONS.pack(
-            *(*vectors, 0 if target is None else target.data_ptr()),
-            *(inverses, inverses + 4 * samples),
-            *(own, own + 4 * samples, own + 8 * samples, *gradients),
-            *(*sizes, kind.ignore_index, kind.scale, kind.amount, kind.anneal),
-            *(step, MARGINS[kind.margin], kind.multiple),
-            torch.get_num_threads() if samples * classes >= _fused.WORTH_THREADS else 1,
-            *(_fused.instructions, 0),
-        )
+        """Call the kernel for one step; what only one step needs is given by its address."""
+        kind, (samples, classes) = self.kind, cosines.shape
+        inverses = self.lengths.data_ptr()  # of samples, of classes, and then three per sample
+        own = inverses + 4 * (samples + classes)
         assert _fused.kernel is not None
-        return _fused.kernel.directions(packed)
+        return _fused.kernel.directions(
+            PACK(
+                features.data_ptr(),
+                weight.data_ptr(),
+                cosines.data_ptr(),
+                angles,
+                0 if target is None else target.data_ptr(),
+                inverses,
+                inverses + 4 * samples,
+                own,
+                own + 4 * samples,
+                own + 8 * samples,
+                grad,
+                of_products,
+                sums,
+                of_x,
+                of_w,
+                samples,
+                classes,
+                features.shape[1],
+                kind.ignore_index,
+                kind.scale,
+                kind.amount,
+                kind.anneal,
+                step,
+                MARGINS[kind.margin],
+                kind.multiple,
+                torch.get_num_threads() if samples * classes >= _fused.WORTH_THREADS else 1,
+                _fused.instructions,
+                0,
+            )
+        )
 
 
 class _Directions(torch.autograd.Function):

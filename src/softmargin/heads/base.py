@@ -166,8 +166,9 @@ class Head(ModuleWithSettings):
 
     def is_soft(self, features: Tensor, target: Tensor) -> bool:
         """Whether a target holds class probabilities for these features."""
-        shape = (*features.shape[:-1], self.num_classes)
-        return isinstance(target, Tensor) and target.is_floating_point() and target.shape == shape
+        if not (isinstance(target, Tensor) and target.is_floating_point()):
+            return False
+        return target.shape == (*features.shape[:-1], self.num_classes)
 
     def soft_logits(self, features: Tensor, probabilities: Tensor) -> Tensor:
         """Return the logits of training for class probabilities of shape (..., C)."""
