@@ -24,12 +24,10 @@ PREPARE, TARGETS, SEPARATE, JOIN = range(4)
 FOR_CENTRE = 64
 """From how many means, at most, the centre is taken: any point among them keeps the digits."""
 
-NAMES = (
-    *("features", "mean", "log_variance", "centre", "target", "inputs", "weights", "constant"),
-    *("logits", "grad", "of_products", "sums", "of_inputs"),
-    *("of_features", "of_mean", "of_log_variance"),
-)
-"""The addresses of ``struct Gaussian`` in ``call.h``."""
+PACK = library.GAUSSIAN.pack
+ADDRESSES = 16
+LOGITS, GRAD, OF_PRODUCTS, SUMS, OF_INPUTS, OF_FEATURES, OF_MEAN, OF_LOG_VARIANCE = range(8, 16)
+"""How many addresses ``struct Gaussian`` in ``call.h`` has, and where those of results are."""
 
 Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(features, means, log-variances) -> the same logits in PyTorch's operations."""
@@ -51,9 +49,8 @@ def gaussian_logits(
     if classes is None:
         return None
     work = _Work(margin, ignore_index, plain)
-    given = {"features": features, "mean": mean, "log_variance": log_variance, "target": classes}
     with full_precision(features), torch.no_grad():
-        logits = work.forward(given)
+        logits = work.forward(features, mean, log_variance, classes)
     if logits is None:
         return None
     work.logits = logits
@@ -66,57 +63,78 @@ class _Work:
     def __init__(self, margin: float, ignore_index: int, plain: Plain) -> None:
         self.margin, self.ignore_index, self.plain = margin, ignore_index, plain
         self.logits: Tensor | None = None
-        self.kept: dict[str, Tensor] = {}
+        self.kept: tuple[Tensor, ...] = ()
 
-    def forward(self, given: dict[str, Tensor]) -> Tensor | None:
+    def forward(
+        self, features: Tensor, mean: Tensor, log_variance: Tensor, target: Tensor
+    ) -> Tensor | None:
         """Return the logits, or None if they are declined."""
-        features, mean = given["features"], given["mean"]
-        samples, size = features.shape
-        own = {
-            "centre": mean[:: -(-len(mean) // FOR_CENTRE)].mean(0),
-            "inputs": features.new_empty(samples, 2 * size),
-            "weights": features.new_empty(len(mean), 2 * size),
-            "constant": features.new_empty(2, len(mean)),
-        }
-        if self.run(PREPARE, **given, **own):
+        (samples, size), classes = features.shape, len(mean)
+        centre = mean[:: -(-classes // FOR_CENTRE)].mean(0)
+        inputs = features.new_empty(samples, 2 * size)
+        weights = features.new_empty(classes, 2 * size)
+        constant = features.new_empty(2, classes)
+        call = addresses(features, mean, log_variance, centre, target, inputs, weights, constant)
+        if self.run(PREPARE, call, samples, classes, size):
             return None
-        logits = torch.addmm(own["constant"][0], own["inputs"], own["weights"].t())
-        self.run(TARGETS, **given, **own, logits=logits)
-        del own["constant"]
-        self.kept = {"target": given["target"], **own}
+        logits = torch.addmm(constant[0], inputs, weights.t())
+        call[LOGITS] = logits.data_ptr()
+        self.run(TARGETS, call, samples, classes, size)
+        self.kept = target, centre, inputs, weights
         return logits
 
     def backward(
-        self, given: dict[str, Tensor], grad: Tensor, wanted: dict[str, bool]
-    ) -> list[Tensor | None]:
+        self,
+        saved: tuple[Tensor, ...],
+        grad: Tensor,
+        wanted: tuple[bool, bool, bool],
+    ) -> tuple[Tensor | None, ...]:
         """Return the gradients of features, means and log-variances, as far as they are wanted."""
-        features, mean = given["features"], given["mean"]
-        inputs, weights, size = given["inputs"], given["weights"], features.shape[1]
-        of_products, sums = torch.empty_like(grad), grad.new_empty(len(mean))
-        given = given | {"grad": grad, "of_products": of_products, "sums": sums}
-        self.run(SEPARATE, **given)
-        results: dict[str, Tensor] = {}
-        if wanted["features"]:
-            given["of_inputs"] = of_products @ weights
-            results["of_features"] = torch.empty_like(features)
-        if wanted["mean"] or wanted["log_variance"]:
-            results["of_mean"] = of_products.t() @ inputs[:, :size]
-            results["of_log_variance"] = of_products.t() @ inputs[:, size:]
-        self.run(JOIN, **given, **results)
-        return [results.get(f"of_{name}") if want else None for name, want in wanted.items()]
+        features, mean, log_variance, target, centre, inputs, weights = saved
+        (samples, size), classes = features.shape, len(mean)
+        of_products, sums = torch.empty_like(grad), grad.new_empty(classes)
+        call = addresses(features, mean, log_variance, centre, target, inputs, weights)
+        call[GRAD], call[OF_PRODUCTS] = grad.data_ptr(), of_products.data_ptr()
+        call[SUMS] = sums.data_ptr()
+        self.run(SEPARATE, call, samples, classes, size)
+        of_features = of_inputs = of_mean = of_log_variance = None
+        if wanted[0]:
+            of_inputs, of_features = of_products @ weights, torch.empty_like(features)
+            call[OF_INPUTS], call[OF_FEATURES] = of_inputs.data_ptr(), of_features.data_ptr()
+        if wanted[1] or wanted[2]:
+            by_class = of_products.t()
+            of_mean, of_log_variance = by_class @ inputs[:, :size], by_class @ inputs[:, size:]
+            call[OF_MEAN], call[OF_LOG_VARIANCE] = of_mean.data_ptr(), of_log_variance.data_ptr()
+        self.run(JOIN, call, samples, classes, size)
+        return (
+            of_features,
+            of_mean if wanted[1] else None,
+            of_log_variance if wanted[2] else None,
+        )
 
-    def run(self, step: int, **tensors: Tensor) -> int:
+    def run(self, step: int, call: list[int], samples: int, classes: int, size: int) -> int:
         """Call the kernel for one step."""
-        found = (tensors.get(name) for name in NAMES)
-        (samples, size), classes = tensors["features"].shape, len(tensors["mean"])
-        packed = library.GAUSSIAN.pack(
-            *(0 if each is None else each.data_ptr() for each in found),
-            *(samples, classes, size, self.ignore_index, self.margin, step),
-            torch.get_num_threads() if samples * classes >= _fused.WORTH_THREADS else 1,
-            *(_fused.instructions, 0),
+        threads = torch.get_num_threads() if samples * classes >= _fused.WORTH_THREADS else 1
+        packed = PACK(
+            *call,
+            samples,
+            classes,
+            size,
+            self.ignore_index,
+            self.margin,
+            step,
+            threads,
+            _fused.instructions,
+            0,
         )
         assert _fused.kernel is not None
         return _fused.kernel.gaussian(packed)
+
+
+def addresses(*tensors: Tensor) -> list[int]:
+    """Return the addresses of a call, 0 for what is not there yet."""
+    found = [each.data_ptr() for each in tensors]
+    return found + [0] * (ADDRESSES - len(found))
 
 
 class _Gaussian(torch.autograd.Function):
@@ -128,23 +146,20 @@ class _Gaussian(torch.autograd.Function):
     ) -> Tensor:
         assert work.logits is not None
         logits, work.logits = work.logits, None
-        ctx.save_for_backward(features, mean, log_variance, *work.kept.values())
-        ctx.names = ("features", "mean", "log_variance", *work.kept)
-        ctx.work, work.kept = work, {}
+        ctx.save_for_backward(features, mean, log_variance, *work.kept)
+        ctx.work, work.kept = work, ()
         return logits
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
+        saved: tuple[Tensor, ...] = ctx.saved_tensors
         work: _Work = ctx.work
         grad = grad.contiguous()
         plain = torch.is_grad_enabled() or _fused.kernel is None or needs_plain_operations()
         if plain or not fits(grad):
-            inputs = given["features"], given["mean"], given["log_variance"]
-            return *plain_backward(work.plain, inputs, grad, 3), None
+            return *plain_backward(work.plain, saved[:3], grad, 3), None
         with full_precision(grad):
-            wanted = dict(zip(ctx.names[:3], ctx.needs_input_grad[:3], strict=True))
-            return *work.backward(given, grad, wanted), None
+            return *work.backward(saved, grad, ctx.needs_input_grad[:3]), None
 
 
 _apply = super(torch.autograd.Function, _Gaussian).apply  # as in _fused
