@@ -40,14 +40,15 @@ def test_cells_are_plain_values_and_each_is_there_once(scale):
 def test_experiments_share_the_cells_they_can():
     for scale in ("smoke", "desk"):
         assert keys("gd-v1-tab3", scale) < keys("gd-tab2", scale)
-        assert keys("gd-v1-tab4", scale) == keys("gd-v1-tab5", scale) == keys("gd-fig11", scale)
+        assert keys("gd-v1-tab4", scale) == keys("gd-v1-tab5", scale)
         assert keys("gd-fig10", scale) <= keys("gd-tab4", scale)
         assert keys("gd-fig6", scale) & keys("gd-tab4", scale)
-        assert keys("gd-fig9", scale) & keys("gd-tab3", scale)
+        assert keys("gd-fig9", scale) & keys("gd-tab2", scale)
         assert keys("gd-tab6", scale) == keys("gd-fig13", scale)
         assert keys("lm-tab1", scale) == keys("lm-tab2", scale) == keys("lm-fig3", scale)
         assert keys("ag-tab6", scale) < keys("ag-tab7", scale)
         assert keys("ag-fig4", scale) < keys("ag-tab4", scale)
+    assert keys("gd-fig11", "desk") < keys("gd-tab4", "desk")
     assert keys("gd-v1-tab3", "paper") < keys("gd-tab2", "paper")
     assert keys("gd-v1-tab4", "paper") == keys("gd-v1-tab5", "paper")
     assert keys("gd-fig6", "paper") & keys("gd-tab2", "paper")
@@ -72,7 +73,7 @@ def test_desk_scale_takes_hours_at_most_and_smoke_a_minute():
     connected = [experiment for experiment in IMAGES if experiment not in useful]
     assert seconds_of(connected, "desk") < 100 * 60
     assert seconds_of(IMAGES, "smoke") < 60
-    assert seconds_of(useful, "desk") < 7 * 3600
+    assert seconds_of(useful, "desk") < 7.5 * 3600
 
 
 def test_betas_can_be_chosen_by_their_value():

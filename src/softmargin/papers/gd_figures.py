@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from softmargin.papers import desk, recipes
 from softmargin.papers.charts import ByEpoch, reliability
 from softmargin.papers.findings import Compare, Floats, Monotone
 from softmargin.papers.gd_tables import (
+    BY_HELD_OUT,
     CLIPPED,
     FIVE,
     NOT_TWO,
@@ -22,20 +23,38 @@ from softmargin.papers.gd_tables import (
     UP_TO_50,
     WARM,
 )
-from softmargin.papers.grid import Method, Plan, Task
-from softmargin.papers.methods import beta, with_momentum
-from softmargin.papers.rows import CONNECTED, USEFUL, Row, chosen, deviations
+from softmargin.papers.grid import Method, Plan, Task, shrunk
+from softmargin.papers.methods import beta, betas, with_momentum
+from softmargin.papers.rows import (
+    CONNECTED,
+    SEEDS,
+    THREE_SEEDS,
+    USEFUL,
+    Row,
+    chosen,
+    deviations,
+)
 from softmargin.papers.runs import ACCURACY, ACCURACY_CURVE, CONFIDENCE, ECE, MCE, Score
 from softmargin.papers.tables import ScoreTable
 
 # --- reliability diagrams: Figures 6 and 9 to 13
 
 
-def reliability_row(number: int, on_paper: Task, at_desk: Task, methods: Sequence[Method]) -> Row:
+SHARED = "Figures 6 and 10 show the same networks at this scale."
+AUGMENTED = "Images are augmented, which those of Figures 6 and 10 are not."
+
+
+def reliability_row(
+    number: int,
+    on_paper: Task,
+    at_desk: Task,
+    methods: Sequence[Method],
+    said: Sequence[str] = (USEFUL,),
+    seeds: Mapping[str, int] = SEEDS,
+) -> Row:
     """Return a figure of reliability diagrams, one for each β."""
     data = on_paper.paper_row.removesuffix(f", {on_paper.network}")
     clipped = (CLIPPED,) if on_paper.data == "tiny_imagenet" else ()
-    networks = CONNECTED if at_desk.methods else USEFUL
     stand_in = replace(at_desk, stands_for=on_paper.network)
     return Row(
         id=f"gd-fig{number}",
@@ -43,7 +62,11 @@ def reliability_row(number: int, on_paper: Task, at_desk: Task, methods: Sequenc
         place=f"Figure {number}",
         claim="The smaller β is, the more confident the network, beyond its accuracy: small β "
         "makes over-confidence worse, large β takes it away.",
-        plan=Plan(desk=[(stand_in, methods)], paper=[(on_paper, methods)]),
+        plan=Plan(
+            desk=[(stand_in, methods)],
+            paper=[(on_paper, methods)],
+            smoke=[(shrunk(stand_in), methods if stand_in.methods else betas(20, 1, 0.1))],
+        ),
         network=on_paper.network,
         findings=(
             Monotone(CONFIDENCE, 1),
@@ -52,20 +75,25 @@ def reliability_row(number: int, on_paper: Task, at_desk: Task, methods: Sequenc
         ),
         tables=[ScoreTable(score) for score in (ECE, MCE, CONFIDENCE, ACCURACY)],
         charts=(reliability,),
-        deviations=deviations(
-            (OPEN, *clipped),
-            (networks, "Figures of one data set show the same networks at this scale."),
-        ),
+        deviations=deviations((OPEN, *clipped), said),
+        seeds=seeds,
     )
 
 
 RELIABILITY_ROWS = (
-    reliability_row(6, recipes.CIFAR100[0], desk.USEFUL_100, UP_TO_20),
+    reliability_row(6, recipes.CIFAR100[0], desk.USEFUL_100, UP_TO_20, (USEFUL, SHARED)),
     reliability_row(9, recipes.CIFAR10[0], desk.USEFUL_10_PLAIN, UP_TO_50),
-    reliability_row(10, recipes.CIFAR100[1], desk.USEFUL_100, UP_TO_50),
-    reliability_row(11, recipes.CIFAR100[2], desk.CIFAR100, UP_TO_50),
-    reliability_row(12, recipes.TINY_34, desk.TINY, UP_TO_20),
-    reliability_row(13, recipes.TINY_50, desk.TINY_WIDER, UP_TO_20),
+    reliability_row(10, recipes.CIFAR100[1], desk.USEFUL_100, UP_TO_50, (USEFUL, SHARED)),
+    reliability_row(
+        11,
+        recipes.CIFAR100[2],
+        desk.USEFUL_100_AUGMENTED,
+        UP_TO_50,
+        (USEFUL, AUGMENTED, BY_HELD_OUT),
+        THREE_SEEDS,
+    ),
+    reliability_row(12, recipes.TINY_34, desk.TINY, UP_TO_20, (CONNECTED,)),
+    reliability_row(13, recipes.TINY_50, desk.TINY_WIDER, UP_TO_20, (CONNECTED,)),
 )
 
 # --- accuracy by epoch: Figure 8
