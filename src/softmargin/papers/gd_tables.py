@@ -41,8 +41,8 @@ SMALL_DATA, LARGE_DATA = ("svhn", "cifar10"), ("cifar100",)  # which prefer a sm
 
 ON_SMALL = "Those on SVHN and Tiny-ImageNet are fully connected."
 NOT_TWO = (
-    "Residual networks were trained with three seeds, and not with β = 2; those on CIFAR-10 with "
-    "constant β alone."
+    "Residual networks were trained with three seeds, and not with β = 2; those on CIFAR-10, and "
+    "those on CIFAR-100 with augmentation, with constant β alone."
 )
 ON_TINY = "Those on Tiny-ImageNet are fully connected; wider ones are in gd-tab6."
 COMPANION = "Fully connected networks on the same images are in gd-v1-tab4."
@@ -103,7 +103,7 @@ def accuracy_row(
 _ALL = (*FIVE, WARM, A_SOFTMAX, CENTER_LOSS)
 _TABLE_2 = Plan(
     desk=[
-        *each([desk.USEFUL_10, PLAIN_10], RESIDUAL_BETAS),
+        *each([desk.USEFUL_10, PLAIN_10, desk.USEFUL_100_AUGMENTED], RESIDUAL_BETAS),
         (PLAIN_100, (*RESIDUAL_BETAS, WARM, A_SOFTMAX, CENTER_LOSS)),
         *each([desk.SVHN, desk.TINY], _ALL),
     ],
@@ -141,7 +141,7 @@ ACCURACY_ROWS = (
                 "SVHN.",
                 CLIPPED,
             ),
-            (USEFUL, NOT_TWO, ON_SMALL),
+            (USEFUL, NOT_TWO, ON_SMALL, BY_HELD_OUT),
         ),
         more=(
             Best(ACCURACY, WARM.name, among=CONSTANT),
