@@ -110,13 +110,15 @@ struct Gaussian {
   const float *mean, *log_variance; // (classes, size)
   const float *centre;              // taken off features and means
   const int64_t *target;
-  float *inputs, *weights, *constant; // (samples, 2 size), (classes, 2 size), (2, classes)
+  float *inputs, *weights, *constant; // (samples, row), (classes, row), (2, classes)
   float *logits;
   const float *grad;
   float *of_products, *sums; // without the targets' entries, and its sums over the samples
   const float *of_inputs;
   float *of_features, *of_mean, *of_log_variance;
-  int64_t samples, classes, size, ignore_index;
+  int64_t samples, classes, size;
+  int64_t row; // at least 2 size: from one row of inputs or weights to the next
+  int64_t ignore_index;
   double margin; // α
   int32_t step, threads, instructions, unused;
 };

@@ -35,7 +35,7 @@ bool weights(const Gaussian &call, int64_t begin, int64_t end) {
   const int64_t size = call.size;
   for (int64_t c = begin; c < end; c++) {
     const float *mean = call.mean + c * size, *log_variance = call.log_variance + c * size;
-    float *weighted = call.weights + c * 2 * size, *halves = weighted + size;
+    float *weighted = call.weights + c * call.row, *halves = weighted + size;
     double total = 0, log_det = 0;
     Floats worst{};
     for (int64_t start = 0; start < size; start += BLOCK) {
@@ -67,7 +67,7 @@ bool inputs(const Gaussian &call, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) {
     if (class_of(call, r) < 0 || class_of(call, r) >= call.classes) return false;
     const float *x = call.features + r * call.size;
-    float *__restrict apart = call.inputs + r * 2 * call.size, *__restrict squares = apart + call.size;
+    float *__restrict apart = call.inputs + r * call.row, *__restrict squares = apart + call.size;
     for (int64_t i = 0; i < call.size; i++) {
       apart[i] = x[i] - call.centre[i];
       squares[i] = apart[i] * apart[i];
@@ -82,7 +82,7 @@ bool own(const Gaussian &call, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) {
     const int64_t c = class_of(call, r);
     const float *x = call.features + r * size, *mean = call.mean + c * size;
-    const float *halves = call.weights + c * 2 * size + size;
+    const float *halves = call.weights + c * call.row + size;
     double distance = 0;
     for (int64_t start = 0; start < size; start += BLOCK) {
       const int64_t stop = start + BLOCK < size ? start + BLOCK : size;
@@ -136,8 +136,8 @@ bool of_features(const Gaussian &call, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) {
     const int64_t c = class_of(call, r);
     const float *__restrict x = call.features + r * size, *__restrict mean = call.mean + c * size;
-    const float *__restrict halves = call.weights + c * 2 * size + size;
-    const float *__restrict apart = call.inputs + r * 2 * size;
+    const float *__restrict halves = call.weights + c * call.row + size;
+    const float *__restrict apart = call.inputs + r * call.row;
     const float *__restrict linear = call.of_inputs + r * 2 * size, *__restrict square = linear + size;
     float *__restrict to = call.of_features + r * size;
     const float pull = -2 * pull_of(call, r);
@@ -152,7 +152,7 @@ bool of_classes(const Gaussian &call, int64_t begin, int64_t end) {
   const int64_t size = call.size;
   for (int64_t c = begin; c < end; c++) {
     const float *__restrict mean = call.mean + c * size, *__restrict centre = call.centre;
-    const float *__restrict halves = call.weights + c * 2 * size + size;
+    const float *__restrict halves = call.weights + c * call.row + size;
     float *__restrict of_mean = call.of_mean + c * size;
     float *__restrict of_log = call.of_log_variance + c * size;
     const float all = call.sums[c];
@@ -172,7 +172,7 @@ bool of_targets(const Gaussian &call, int64_t begin, int64_t end) {
   for (int64_t r = 0; r < call.samples; r++) {
     const int64_t c = class_of(call, r);
     const float *__restrict x = call.features + r * size, *__restrict mean = call.mean + c * size;
-    const float *__restrict halves = call.weights + c * 2 * size + size;
+    const float *__restrict halves = call.weights + c * call.row + size;
     float *__restrict of_mean = call.of_mean + c * size;
     float *__restrict of_log = call.of_log_variance + c * size;
     const float pull = pull_of(call, r), half = 0.5f * call.grad[r * call.classes + c];

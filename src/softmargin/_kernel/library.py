@@ -31,7 +31,7 @@ TALLY = struct.Struct("7P7qd4i")
 DIRECTIONS = struct.Struct("15P4q3d6i")
 """One call for cosines or angles, as ``struct Directions`` in ``call.h`` has it."""
 
-GAUSSIAN = struct.Struct("16P4qd4i")
+GAUSSIAN = struct.Struct("16P5qd4i")
 """One call for Gaussians, as ``struct Gaussian`` in ``call.h`` has it."""
 
 NETWORKS = struct.Struct("25P9q3d8i")

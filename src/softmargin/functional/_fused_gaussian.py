@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softmargin._kernel import library
 from softmargin.functional import _fused
-from softmargin.functional._fused_directions import classes_of, fits, may_run
+from softmargin.functional._fused_directions import ZERO, classes_of, fits, may_run
 from softmargin.functional._plain_directions import full_precision, plain_backward
 from softmargin.functional.margins import needs_plain_operations
 
@@ -28,6 +28,10 @@ PACK = library.GAUSSIAN.pack
 ADDRESSES = 16
 LOGITS, GRAD, OF_PRODUCTS, SUMS, OF_INPUTS, OF_FEATURES, OF_MEAN, OF_LOG_VARIANCE = range(8, 16)
 """How many addresses ``struct Gaussian`` in ``call.h`` has, and where those of results are."""
+
+GAP = 16
+"""Numbers between rows of inputs and weights: where rows are 4096 bytes apart, products of matrices
+may take half as long again, since all falls into the same few places of the caches."""
 
 Plain = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(features, means, log-variances) -> the same logits in PyTorch's operations."""
@@ -71,13 +75,14 @@ class _Work:
         """Return the logits, or None if they are declined."""
         (samples, size), classes = features.shape, len(mean)
         centre = mean[:: -(-classes // FOR_CENTRE)].mean(0)
-        inputs = features.new_empty(samples, 2 * size)
-        weights = features.new_empty(classes, 2 * size)
+        inputs = features.new_empty(samples, 2 * size + GAP)
+        weights = features.new_empty(classes, 2 * size + GAP)
         constant = features.new_empty(2, classes)
         call = addresses(features, mean, log_variance, centre, target, inputs, weights, constant)
         if self.run(PREPARE, call, samples, classes, size):
             return None
-        logits = torch.addmm(constant[0], inputs, weights.t())
+        both = slice(2 * size)
+        logits = torch.addmm(constant[0], inputs[:, both], weights[:, both].t())
         call[LOGITS] = logits.data_ptr()
         self.run(TARGETS, call, samples, classes, size)
         self.kept = target, centre, inputs, weights
@@ -99,11 +104,15 @@ class _Work:
         self.run(SEPARATE, call, samples, classes, size)
         of_features = of_inputs = of_mean = of_log_variance = None
         if wanted[0]:
-            of_inputs, of_features = of_products @ weights, torch.empty_like(features)
+            of_inputs = torch.addmm(ZERO, of_products, weights[:, : 2 * size])
+            of_features = torch.empty_like(features)
             call[OF_INPUTS], call[OF_FEATURES] = of_inputs.data_ptr(), of_features.data_ptr()
         if wanted[1] or wanted[2]:
             by_class = of_products.t()
-            of_mean, of_log_variance = by_class @ inputs[:, :size], by_class @ inputs[:, size:]
+            of_mean, of_log_variance = (
+                by_class @ inputs[:, :size],
+                by_class @ inputs[:, size : 2 * size],
+            )
             call[OF_MEAN], call[OF_LOG_VARIANCE] = of_mean.data_ptr(), of_log_variance.data_ptr()
         self.run(JOIN, call, samples, classes, size)
         return (
@@ -120,6 +129,7 @@ class _Work:
             samples,
             classes,
             size,
+            2 * size + GAP,
             self.ignore_index,
             self.margin,
             step,
