@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from loss_cases import CASES
 from softmargin import functional as F
 from softmargin._kernel import library
-from softmargin.functional import _fused, _fused_settings
+from softmargin.functional import _fused
 
 WITHOUT_KERNEL = ("Hinge", "HardBias", "AdaFocal")
 FAMILY = [case for case in CASES if not any(word in case.name for word in WITHOUT_KERNEL)]
@@ -76,6 +76,10 @@ def run(function, logits, target, upstream=None, **options):
 def compare(function, logits, target, **options):
     """Run the kernel's way in the logits' dtype and the other way in float64."""
     loss, gradient, upstream = run(function, logits, target, **options)
+    for first, second in zip(
+        (loss, gradient), run(function, logits, target, upstream, **options), strict=False
+    ):  # all but the addresses may be known by now
+        assert_close(first, second, rtol=0, atol=0, equal_nan=True)
     upstream = upstream.to(loss.dtype).double()
     with _fused.using(None):
         wide = run(function, logits.double(), target, upstream, **options)
@@ -266,9 +270,131 @@ def test_settings_that_are_equal_but_not_the_same(kernel, option):
     assert any(isinstance(each, str) for each in expected)
 
 
-def test_settings_are_not_remembered_for_ever(kernel):
+def test_calls_are_not_remembered_for_ever(kernel):
     logits, target = torch.randn(4, 3), torch.zeros(4, dtype=torch.int64)
     with _fused.using(kernel):
-        for i in range(_fused_settings.MOST_KNOWN + 5):
+        for i in range(_fused.MOST_KNOWN + 5):
             F.gradient_decay_loss(logits, target, 1 + i / 100)
-    assert 0 < len(_fused_settings._known) <= _fused_settings.MOST_KNOWN
+        assert 0 < len(_fused._known) <= _fused.MOST_KNOWN
+
+
+def with_room(logits):
+    logits = logits.clone()
+    setattr(logits, _fused.ROOM, torch.empty(4, 10)[:, ::2])
+    return logits
+
+
+LIKE_THE_LAST = {
+    "the same": lambda z, y: (z, y),
+    "other numbers": lambda z, y: (-z, (y + 1) % 5),
+    "a parameter": lambda z, y: (torch.nn.Parameter(z), y),
+    "float64": lambda z, y: (z.double(), y),
+    "bfloat16": lambda z, y: (z.bfloat16(), y),
+    "classes in uint8": lambda z, y: (z, y.to(torch.uint8)),
+    "probabilities": lambda z, y: (z, torch.eye(5)[y]),
+    "wider probabilities": lambda z, y: (z, torch.eye(5, dtype=torch.float64)[y]),
+    "rows apart": lambda z, y: (torch.cat([z, z], 1)[:, :5], y),
+    "classes apart": lambda z, y: (z.T.contiguous().T, y),
+    "one row": lambda z, y: (z[:1].expand(4, 5), y),
+    "targets apart": lambda z, y: (z, torch.stack([y, (y + 1) % 5], 1)[:, 0]),
+    "another sign in memory": lambda z, y: (torch._neg_view(-z), y),
+    "room for the gradient": lambda z, y: (with_room(z), y),
+    "fewer classes": lambda z, y: (z[:, :4], y % 4),
+    "fewer": lambda z, y: (z[:3], y[:3]),
+    "none": lambda z, y: (z[:0], y[:0]),
+    "ignored": lambda z, y: (z, torch.where(y == y[0], -100, y)),
+    "a class too many": lambda z, y: (z, y + 5),
+    "a target too few": lambda z, y: (z, y[:3]),
+    "sparse": lambda z, y: (z.to_sparse(), y),
+    "sparse rows": lambda z, y: (z.to_sparse_csr(), y),
+    "without values": lambda z, y: (z.to("meta"), y.to("meta")),
+    "whole numbers": lambda z, y: (z.long(), y),
+    "no tensor": lambda z, y: (z.tolist(), y),
+}
+
+
+@pytest.mark.parametrize("other", LIKE_THE_LAST)
+@pytest.mark.parametrize("wanted", [False, True], ids=["no gradient", "gradient"])
+@pytest.mark.parametrize("known", [False, True], ids=["after no gradient", "after gradient"])
+def test_what_is_known_of_a_call_is_for_such_calls_only(other, wanted, known, kernel):
+    """Every call gives what it gives if it is the first: result, gradient, layout or mistake."""
+    logits, target = problem((4, 5), torch.float32)
+
+    def outcome(calls):
+        z, y = LIKE_THE_LAST[other](logits, target)
+        calls.clear()
+        try:
+            if isinstance(z, torch.Tensor) and z.is_floating_point():
+                z.requires_grad_(wanted)
+            loss = F.gradient_decay_loss(z, y, 0.1)
+            found = [loss.dtype, loss.device, loss.tolist() if loss.is_cpu else None]
+            if wanted:
+                (gradient,) = torch.autograd.grad(3 * loss, z)
+                found += [gradient.stride(), gradient.tolist() if gradient.is_cpu else None]
+            return str([*found, calls])
+        except (TypeError, ValueError, RuntimeError, IndexError, AttributeError) as error:
+            return str([type(error), error, calls])
+
+    with counting(kernel) as calls:
+        first = outcome(calls)
+    with counting(kernel) as calls:
+        for _ in range(2):
+            F.gradient_decay_loss(logits.detach().clone().requires_grad_(known), target, 0.1)
+        assert _fused._known
+        assert [outcome(calls), outcome(calls)] == [first, first]
+
+
+SAME_NUMBERS = [
+    (F.gradient_decay_loss, {"beta": 0.5}),
+    (F.gradient_decay_loss, {"beta": 0.5, "floored": True}),
+    (F.gradient_decay_loss, {"beta": 0.5, "compensate": True}),
+    (F.gradient_decay_loss, {"beta": 0.5, "tau": 0.5}),
+    (F.gradient_decay_loss, {"beta": 0.5, "label_smoothing": 0.5}),
+    (F.gradient_decay_loss, {"beta": 0.5, "reduction": "sum"}),
+    (F.gradient_decay_loss, {"beta": 0.5, "reduction": "none"}),
+    (F.gradient_decay_loss, {"beta": 0.5, "ignore_index": 1}),
+    (F.gradient_decay_loss, {"beta": 0.5, "weight": torch.arange(5.0)}),
+    (F.gradient_decay_loss, {"beta": torch.full((5,), 0.25)}),
+    (F.soft_margin_softmax_loss, {"margin": 0.5}),
+    (F.focal_loss, {"gamma": 0.5}),
+    (F.regularized_softmax_loss, {"beta": 0.5, "lam": 0.25}),
+    (F.regularized_softmax_loss, {"beta": 0.5, "lam": 0.5}),
+    (F.regularized_softmax_loss, {"beta": 0.5, "lam": 0.5, "divergence": "logits_to_uniform"}),
+    (F.regularized_softmax_loss, {"beta": 0.5, "lam": 0.5, "divergence": "uniform_to_logits"}),
+]
+
+
+def test_losses_of_the_same_numbers_are_told_apart(kernel):
+    logits, target = problem((4, 5), torch.float32)
+    target[:2] = torch.tensor([1, 3])
+    alone = []
+    for function, options in SAME_NUMBERS:
+        with _fused.using(kernel):
+            upstream = torch.full([4] if options.get("reduction") == "none" else [], 3.0)
+            alone.append(run(function, logits, target, upstream, **options)[:2])
+    with _fused.using(kernel):
+        for _ in range(2):
+            for (function, options), (loss, gradient) in zip(SAME_NUMBERS, alone, strict=True):
+                upstream = torch.full_like(loss, 3.0)
+                assert_close(
+                    run(function, logits, target, upstream, **options)[:2],
+                    (loss, gradient),
+                    rtol=0,
+                    atol=0,
+                )
+    losses = {tuple(loss.flatten().tolist()) for loss, _ in alone}
+    assert len(losses) == len(SAME_NUMBERS)
+
+
+def test_what_is_known_of_a_call_is_forgotten_with_its_kernel(kernel):
+    logits, target = problem((4, 5), torch.float32)
+    with _fused.using(kernel):
+        F.gradient_decay_loss(logits, target)
+        with _fused.using(kernel, 0):
+            assert not _fused._known
+    for copy in (0, kernel.instructions):
+        with counting(kernel, copy) as calls:
+            F.gradient_decay_loss(logits, target)
+            F.gradient_decay_loss(logits, target)
+        assert calls == [0, 0]
+        assert not _fused._known

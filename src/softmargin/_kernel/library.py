@@ -19,8 +19,9 @@ SWITCH = "SOFTMARGIN_KERNEL"
 ELSEWHERE = "SOFTMARGIN_KERNEL_FOLDER"
 """Names another folder with a library, such as one that was built with sanitizers."""
 
+ADDRESSES = struct.Struct("7P")
 LAYOUT = struct.Struct("7P 12q q 5d 8i".replace(" ", ""))
-"""One call, as ``struct Call`` in ``call.h`` has it."""
+"""One call, as ``struct Call`` in ``call.h`` has it; the addresses are what changes by batch."""
 
 MEASURE = struct.Struct("3P3q4i")
 """One call for the metrics, as ``struct Measure`` in ``call.h`` has it."""

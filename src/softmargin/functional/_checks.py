@@ -102,6 +102,8 @@ def check_setting(
 ) -> None:
     """Check a number, a 0-d tensor, or (where ``num_classes`` is given) one value per class."""
     if not isinstance(value, Tensor):
+        if type(value) is float and not torch.compiler.is_compiling() and above < value < below:
+            return None  # by far the most
         return check_number(name, value, above=above, inclusive=inclusive, below=below)
     if not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, but got {value.dtype}.")

@@ -21,9 +21,6 @@ FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
 Settled = tuple[Tensor | None, Tensor | None, tuple[Any, ...]]
 """Weights and log β per class in float64, or None, and the settings in the order of the layout."""
 
-MOST_KNOWN = 1000
-_known: dict[tuple[Any, ...], Settled] = {}
-
 
 def settle(
     form: str,
@@ -38,24 +35,7 @@ def settle(
     pull: tuple[float | Tensor, str] | None,
     compensate: bool,
 ) -> Settled | None:
-    """Return the settings as the kernel takes them, or None where it does not.
-
-    From one batch to the next they seldom change: those of plain numbers are found once.
-    """
-    key = None
-    if (
-        weight is None
-        and type(setting) is float  # numbers of other types may be equal, and not be the same
-        and type(tau) is float
-        and type(label_smoothing) is float
-        and type(ignore_index) is int
-        and type(reduction) is str
-        and (pull is None or type(pull[0]) is float)
-    ):
-        numbers = setting, tau, label_smoothing, ignore_index
-        key = (form, numbers, reduction, pull, compensate, input.dtype, target.dtype)
-        if (known := _known.get(key)) is not None:
-            return known
+    """Return the settings as the kernel takes them, or None where it does not."""
     parameter = _parameter(form, setting)
     temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
@@ -82,10 +62,6 @@ def settle(
         *(ignore_index, parameter, temperature, label_smoothing, to_uniform, from_uniform),
         *(FORMS[form], library.REDUCTIONS[reduction], compensate),
     )
-    if key is not None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[key] = weight, per_class, settings
     return weight, per_class, settings
 
 

@@ -81,8 +81,9 @@ def gradient_decay_loss(
         >>> gradient_decay_loss(logits, target, beta=0.1, floored=True)
         tensor(1.1994)
     """
-    checks.check_flag("floored", floored)
-    checks.check_flag("compensate", compensate)
+    if floored is not False or compensate is not False:
+        checks.check_flag("floored", floored)
+        checks.check_flag("compensate", compensate)
     shared = tau, weight, ignore_index, reduction, label_smoothing
 
     def plain(input: Tensor) -> Tensor:
