@@ -197,6 +197,11 @@ template <bool angle> void gradient_of_stripe(const Directions &call, int64_t be
     for (int64_t r = start; r < end; r++) {
       const int64_t place = r * call.classes + begin;
       const float *grad = call.grad + place, *logits = call.logits + place;
+      for (int64_t c = 0; c < count; c += 16) { // the next row, which is elsewhere in memory
+        __builtin_prefetch(grad + call.classes + c, 0, 3);
+        __builtin_prefetch(logits + call.classes + c, 0, 3);
+        __builtin_prefetch(call.of_products + place + call.classes + c, 1, 3);
+      }
       const int64_t target = call.target ? class_of(call, r) - begin : -1;
       if (target >= 0 && target < count) { // there the logit is another function of the cosine
         const double size = angle ? 1 : call.scale == 0 ? 1 / call.x_inverse[r] : call.scale;
