@@ -130,6 +130,18 @@ def test_closed_forms_compile_in_one_graph():
             ValueError,
             "divergence must be one of symmetric, uniform_to_logits, logits_to_uniform, .* 'kl'",
         ),
+        (
+            "scale",
+            (1e300, torch.tensor(0.2)),
+            ValueError,
+            r"num_classes must be a number that torch.float32 can hold, but got 1e\+300",
+        ),
+        (
+            "gradient_magnitude",
+            (torch.tensor([0.5]), 1e-300),
+            ValueError,
+            "beta must be a number that torch.float32 can hold, but got 1e-300",
+        ),
         ("hinge", ("much",), TypeError, "xi must be a number, an array or a tensor"),
         ("gap", (True, 1.0), TypeError, "num_classes must be a number.* but got True"),
         ("hessian", (np.zeros((2, 3)), [0, 3]), IndexError, "target must hold classes .* got 3"),

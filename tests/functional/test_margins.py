@@ -153,6 +153,20 @@ def test_the_three_margins_fit_together(tau):
     assert torch.equal(hard > 0, wrong)
 
 
+@pytest.mark.parametrize("divergence", ["symmetric", "uniform_to_logits", "logits_to_uniform"])
+@pytest.mark.parametrize("giant", [1e3, 1e8, 1e20])
+@pytest.mark.parametrize("tau", [1.0, 0.05, 20.0])
+def test_a_giant_logit_leaves_the_others_apart(tau, giant, divergence):
+    """Less the giant, the others would be one number, and the class of the giant has none else."""
+    others = [0.06, -1.1, -14.8, 8.8, 3.3, 1.7]
+    logits = torch.tensor([[*others, giant]], requires_grad=True)
+    target = torch.tensor([6])
+    F.logit_divergence(logits, target, divergence, tau).backward()
+    alone = torch.tensor([[*others, 0.0]], dtype=torch.float64, requires_grad=True)
+    F.logit_divergence(alone, target, divergence, tau).backward()
+    torch.testing.assert_close(logits.grad.double(), alone.grad, rtol=2e-5, atol=2e-6)
+
+
 def test_margins_of_images_and_single_samples():
     logits, target = torch.randn(2, 3, 4, 5), torch.randint(0, 3, (2, 4, 5))
     for function in (F.log_odds, F.hard_log_odds, F.embedded_bias, F.logit_divergence):

@@ -58,9 +58,8 @@ def random_predictions(rng, rows, classes, dtype, from_logits):
         values = rng.standard_normal((rows, classes)) * pick(rng, [0.1, 1.0, 5.0, 100.0, 1e4])
         if chance(rng, 0.3):
             values = np.round(values)
-        low, high = values.min(), values.max()
-        values = values + (3 if low >= -1 and high <= 2 else 0)  # not like probabilities
-        return torch.from_numpy(values).to(dtype)
+        likely = (values.min(1) >= -1) & (values.max(1) <= 2)
+        return torch.from_numpy(values + 3 * likely.any()).to(dtype)  # not like probabilities
     kind = pick(rng, ["soft", "edges", "sure", "one-hot"])
     if kind == "soft":
         values = rng.dirichlet(np.full(classes, pick(rng, [0.1, 1.0, 10.0])), rows)

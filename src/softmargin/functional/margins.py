@@ -121,11 +121,18 @@ def at_least_float32(tensor: Tensor) -> Tensor:
 
 
 def apply_temperature(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
-    """Return logits/τ up to a shift, which no loss here can see and which keeps the precision."""
+    """Return logits/τ up to a shift, which no loss here can see and which keeps the precision.
+
+    It is by the runner-up: less the largest logit, which may dwarf all others, those would be one
+    number. Where the two are so far apart that a quotient might overflow, it is by the largest.
+    """
     if not isinstance(tau, Tensor) and tau == 1:
         return logits
     logits = at_least_float32(logits)
-    return (logits - logits.detach().amax(dim, keepdim=True)) / tau
+    values = logits.detach()
+    top = values.amax(dim, keepdim=True)
+    runner_up = values.masked_fill(values == top, -math.inf).amax(dim, keepdim=True)
+    return (logits - torch.where(top - runner_up < 1e30, runner_up, top)) / tau
 
 
 def softplus(x: Tensor) -> Tensor:

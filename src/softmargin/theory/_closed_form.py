@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeAlias
 
@@ -60,8 +61,8 @@ def closed_form(formula: Callable[P, Value]) -> Callable[P, Value]:
                 tensor = value if isinstance(value, Tensor) else _tensor(name, value)
                 if tensor.is_complex():
                     raise TypeError(f"{name} must hold real numbers, but got {tensor.dtype}.")
-                _check(name, tensor)
-                bound.arguments[name] = tensor.to(device=device, dtype=compute)
+                bound.arguments[name] = converted = tensor.to(device=device, dtype=compute)
+                _check(name, tensor, converted)
         _check_shapes(bound.arguments)
         result = formula(*bound.args, **bound.kwargs)
         if given:
@@ -91,12 +92,19 @@ def _tensor(name: str, value: Value) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=np.float64, order="C"))
 
 
-def _check(name: str, tensor: Tensor) -> None:
-    for number in value_range(tensor) or ():  # NaN is both
+def _check(name: str, given: Tensor, converted: Tensor) -> None:
+    """Raise unless numbers are allowed as they are given, and as the formula takes them."""
+    taken = value_range(converted) or ()
+    for number, rounded in zip(value_range(given) or (), taken, strict=False):  # NaN is both
         if name in PROBABILITIES and not 0 <= number <= 1:
             raise ValueError(f"{name} must be between 0 and 1, but got {number}.")
         if name in LOWER_BOUNDS:
-            check_number(name, number, above=LOWER_BOUNDS[name], inclusive=name in BOUND_INCLUDED)
+            least, included = LOWER_BOUNDS[name], name in BOUND_INCLUDED
+            check_number(name, number, above=least, inclusive=included)
+            if not (math.isfinite(rounded) and (rounded > least or included)):
+                raise ValueError(
+                    f"{name} must be a number that {converted.dtype} can hold, but got {number}."
+                )
 
 
 def _check_shapes(arguments: Mapping[str, Any]) -> None:
