@@ -228,8 +228,9 @@ def loss(
                 if learning:
                     gradient = torch.empty_like(input)
                     to = gradient.data_ptr()
-                places = input.data_ptr(), target.data_ptr(), found.data_ptr()
-                packed = PACK_ADDRESSES(places[0], places[1], 0, 0, 0, places[2], to) + constants
+                from_input, from_target = input.data_ptr(), target.data_ptr()
+                addresses = from_input, from_target, 0, 0, 0, found.data_ptr(), to
+                packed = PACK_ADDRESSES(*addresses) + constants
         except RuntimeError:  # a tensor without strides, or without values of its own
             key = None
     if packed is None:
