@@ -275,7 +275,7 @@ def test_calls_are_not_remembered_for_ever(kernel):
     with _fused.using(kernel):
         for i in range(_fused.MOST_KNOWN + 5):
             F.gradient_decay_loss(logits, target, 1 + i / 100)
-        assert 0 < len(_fused._known) <= _fused.MOST_KNOWN
+        assert 0 < len(_fused.known) <= _fused.MOST_KNOWN
 
 
 def with_room(logits):
@@ -340,7 +340,7 @@ def test_what_is_known_of_a_call_is_for_such_calls_only(other, wanted, known, ke
     with counting(kernel) as calls:
         for _ in range(2):
             F.gradient_decay_loss(logits.detach().clone().requires_grad_(known), target, 0.1)
-        assert _fused._known
+        assert _fused.known
         assert [outcome(calls), outcome(calls)] == [first, first]
 
 
@@ -391,10 +391,10 @@ def test_what_is_known_of_a_call_is_forgotten_with_its_kernel(kernel):
     with _fused.using(kernel):
         F.gradient_decay_loss(logits, target)
         with _fused.using(kernel, 0):
-            assert not _fused._known
+            assert not _fused.known
     for copy in (0, kernel.instructions):
         with counting(kernel, copy) as calls:
             F.gradient_decay_loss(logits, target)
             F.gradient_decay_loss(logits, target)
         assert calls == [0, 0]
-        assert not _fused._known
+        assert not _fused.known

@@ -1,25 +1,22 @@
-"""Losses by the compiled kernel: loss and gradient in one pass over each row of logits.
+"""The compiled kernel in use, and one call of it for a loss: tensors to addresses and strides.
 
-What the kernel cannot do, it declines, and the caller goes on with PyTorch's own operations: other
-devices, compilers and function transforms, learned settings, masked classes in some losses, and
-every mistake, so that there is one place that says what is wrong.
+What the kernel cannot do, it declines, and the caller goes on with PyTorch's own operations.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softmargin._kernel import library
-from softmargin.functional import _triton
 from softmargin.functional._criterion import result_dtype
-from softmargin.functional._fused_settings import PLAIN, TYPES, Settled, settle
-from softmargin.functional.margins import HALF, needs_plain_operations
+from softmargin.functional._fused_settings import PLAIN, TYPES, Settled
+from softmargin.functional.margins import HALF
 
 INDICES = {torch.int64: 4, torch.uint8: 5}
 ONE = {dtype: torch.empty((), dtype=dtype, device="cpu") for dtype in TYPES}
@@ -34,16 +31,11 @@ WORTH_THREADS = 16384
 kernel, reason = library.load()
 instructions = kernel.instructions if kernel is not None else 0
 
-PACK, PACK_ADDRESSES = library.LAYOUT.pack, library.ADDRESSES.pack
-LOGITS, UPSTREAM, LOSS, GRADIENT, OF_LOGITS, OF_GRADIENT = 0, 4, 5, 6, 10, 16
-"""Places in the layout of a call: addresses, and where three strides begin."""
+PACK = library.LAYOUT.pack
 
 MOST_KNOWN = 1000
-_known: dict[tuple[Any, ...], bytes] = {}
+known: dict[tuple[Any, ...], bytes] = {}
 """What follows the addresses in a packed call, by all that it is made of."""
-
-Again = Callable[[Tensor], Tensor]
-"""The loss as a function of the logits, in PyTorch's operations."""
 
 
 @contextlib.contextmanager
@@ -52,260 +44,12 @@ def using(wanted: library.Kernel | None, copy: int | None = None) -> Iterator[No
     global kernel, instructions
     before = kernel, instructions
     kernel, instructions = wanted, instructions if copy is None else copy
-    _known.clear()
+    known.clear()
     try:
         yield
     finally:
         kernel, instructions = before
-        _known.clear()
-
-
-class Call:
-    """One call of the kernel: as it was packed, and what must live as long as its addresses do."""
-
-    __slots__ = ("again", "dtype", "gradient", "kept", "loss", "packed")
-
-    def __init__(
-        self,
-        packed: bytes,
-        loss: Tensor,
-        gradient: Tensor | None,
-        again: Again,
-        kept: tuple[Tensor | None, ...],
-    ) -> None:
-        self.packed, self.again, self.kept, self.dtype = packed, again, kept, loss.dtype
-        self.loss: Tensor | None = loss
-        self.gradient = gradient
-
-    def repacked(self, places: dict[int, Any]) -> bytes:
-        """Return the same call with other values in some places of the layout."""
-        fields = list(library.LAYOUT.unpack(self.packed))
-        for place, value in places.items():
-            fields[place] = value
-        return library.LAYOUT.pack(*fields)
-
-
-class _Fused(torch.autograd.Function):
-    """Hands over what the kernel has computed already."""
-
-    @staticmethod
-    def forward(ctx: Any, input: Tensor, call: Call) -> Tensor:
-        ctx.save_for_backward(input)
-        ctx.call = call
-        loss, call.loss = call.loss, None
-        return loss  # type: ignore[return-value]
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        call: Call = ctx.call
-        if kernel is None or torch.is_grad_enabled() or needs_plain_operations():
-            return _differentiate(call, ctx.saved_tensors[0], upstream), None
-        gradient = call.gradient
-        # a loss's own backward pass is by far the most: nothing is to be scaled, and nothing asked
-        if gradient is not None and not upstream.ndim and type(upstream) in PLAIN:
-            try:
-                if upstream.item() == 1.0:
-                    call.gradient = None  # it is given away: once
-                    return gradient, None
-            except RuntimeError:  # it has no value, or stands for several
-                pass
-        return _scaled(call, ctx.saved_tensors[0], upstream), None
-
-
-_apply = super(torch.autograd.Function, _Fused).apply  # what handles function transforms is above
-
-
-def _scaled(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
-    """Return the gradient times that of the loss."""
-    address = _address(upstream := upstream.contiguous())
-    if kernel is None or address is None:
-        return _differentiate(call, input, upstream)
-    gradient, call.gradient = call.gradient, None
-    if gradient is None:
-        return _gradient_again(call, input, upstream)
-    kernel.scale(call.repacked({UPSTREAM: address, GRADIENT: gradient.data_ptr()}))
-    return gradient
-
-
-def _address(tensor: Tensor) -> int | None:
-    """Return where the values are, or None if they are nowhere."""
-    if type(tensor) not in PLAIN or tensor.is_neg():
-        return None
-    try:
-        return tensor.data_ptr()
-    except RuntimeError:
-        return None
-
-
-def _differentiate(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
-    """Return a gradient that may itself be differentiated or vectorised."""
-    with torch.enable_grad():
-        loss = call.again(input).to(call.dtype)
-    create = torch.is_grad_enabled()
-    return torch.autograd.grad(loss, input, upstream, create_graph=create)[0]
-
-
-def _gradient_again(call: Call, input: Tensor, upstream: Tensor) -> Tensor:
-    """Return the gradient from the logits: rounded once, or for one more backward pass."""
-    logits, of_logits = _places(input)
-    gradient, of_gradient = _places(torch.empty_like(input))
-    at_once = input.dtype in HALF
-    places = dict(enumerate(of_logits, OF_LOGITS)) | dict(enumerate(of_gradient, OF_GRADIENT))
-    places |= {LOGITS: logits.data_ptr(), LOSS: 0, GRADIENT: gradient.data_ptr()}
-    places[UPSTREAM] = upstream.data_ptr() if at_once else 0
-    if kernel is None or kernel.loss(call.repacked(places)):
-        return _differentiate(call, input, upstream)
-    if not at_once:
-        kernel.scale(call.repacked(places | {UPSTREAM: upstream.data_ptr()}))
-    return gradient
-
-
-def loss(
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    again: Again,
-    *,
-    pull: tuple[float | Tensor, str] | None = None,
-    compensate: bool = False,
-) -> Tensor:
-    """Return a loss by the kernel, or by PyTorch's operations where the kernel declines.
-
-    Args:
-        form: ``"decay"`` and ``"floored"`` with β, ``"margin"`` with m, ``"focal"`` with γ.
-        setting: that number, or one β per class.
-        input: the logits.
-        target: classes or probabilities.
-        tau: temperature.
-        weight: one per class.
-        ignore_index: the target that does not count.
-        reduction: as everywhere.
-        label_smoothing: as everywhere.
-        again: the same loss of any logits in PyTorch's operations.
-        pull: λ and the name of a divergence.
-        compensate: whether to make up for the small gradients of a large β.
-    """
-    followed = (
-        needs_plain_operations()
-        or kernel is None
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._get_tracing_state() is not None  # torch.jit.trace
-    )
-    # From one batch to the next little changes but the addresses: the rest is packed once. To find
-    # all of it anew takes longer than the logits of a small batch do.
-    key = packed = gradient = None
-    if (
-        not followed
-        and weight is None
-        and type(input) in PLAIN
-        and type(target) in PLAIN
-        and type(setting) is float  # numbers of other types may be equal, and not be the same
-        and type(tau) is float
-        and type(label_smoothing) is float
-        and type(ignore_index) is int
-        and type(reduction) is str
-        and (pull is None or type(pull[0]) is float)
-        and input.is_cpu
-        and target.is_cpu
-        and getattr(input, ROOM, None) is None
-    ):
-        try:
-            numbers = setting, tau, label_smoothing, ignore_index
-            learning = input.requires_grad and torch.is_grad_enabled()
-            of_input = input.dtype, input.shape, input.stride(), learning
-            of_target = target.dtype, target.shape, target.stride()
-            threads = torch.get_num_threads()
-            key = form, numbers, reduction, pull, compensate, of_input, of_target, threads
-            constants = _known.get(key)
-            if constants is not None and not input.is_neg():
-                found, to = torch.empty_like(ONE[input.dtype]), 0
-                if learning:
-                    gradient = torch.empty_like(input)
-                    to = gradient.data_ptr()
-                from_input, from_target = input.data_ptr(), target.data_ptr()
-                addresses = from_input, from_target, 0, 0, 0, found.data_ptr(), to
-                packed = PACK_ADDRESSES(*addresses) + constants
-        except RuntimeError:  # a tensor without strides, or without values of its own
-            key = None
-    if packed is None:
-        return _anew(
-            followed,
-            key,
-            form,
-            setting,
-            input,
-            target,
-            tau,
-            weight,
-            ignore_index,
-            reduction,
-            label_smoothing,
-            again,
-            pull,
-            compensate,
-        )
-    if kernel is None or kernel.loss(packed):
-        return again(input)
-    if gradient is None:
-        return found
-    return _apply(input, Call(packed, found, gradient, again, (input, target)))  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _anew(
-    followed: bool,
-    key: tuple[Any, ...] | None,
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    again: Again,
-    pull: tuple[float | Tensor, str] | None,
-    compensate: bool,
-) -> Tensor:
-    """Return a loss of which not all but the addresses is known; arguments as in ``loss``.
-
-    ``followed`` says whether somebody looks on at what is done to the logits, and the key names
-    what is known if it is computed by the kernel.
-    """
-    shared = tau, weight, ignore_index, reduction, label_smoothing
-    if followed or not usual(input, target) or input.is_neg():  # memory is not what it says
-        if torch.compiler.is_dynamo_compiling():
-            from softmargin.functional import _operators  # it needs what is below
-
-            lam, divergence = (None, "") if pull is None else pull
-            given = _operators.Given(
-                form, setting, input, target, *shared, lam, divergence, compensate
-            )
-            if _operators.takes(given):
-                return _operators.loss(given)
-        return _triton.loss(
-            form, setting, input, target, *shared, again, pull=pull, compensate=compensate
-        )
-    learning = input.requires_grad and torch.is_grad_enabled()
-    settled = settle(form, setting, input, target, *shared, pull, compensate)
-    done = None if settled is None else run(input, target, settled, learning)
-    if done is None:
-        return again(input)
-    found, gradient, packed, kept = done
-    one_number = reduction != "none" and input.ndim == 2 and input.dtype not in HALF
-    if key is not None and one_number and target.dtype in INDICES and target.is_contiguous():
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[key] = packed[library.ADDRESSES.size :]
-    if not learning:
-        return found
-    return _apply(input, Call(packed, found, gradient, again, kept))  # type: ignore[no-any-return, no-untyped-call]
+        known.clear()
 
 
 def run(
@@ -334,11 +78,11 @@ def run(
         inner, of_places = 1, 0
     else:
         outer, classes, inner = _counts(shape)
-        logits, (of_samples, of_classes, of_places) = _places(input)
+        logits, (of_samples, of_classes, of_places) = places(input)
     if indices is None:
         if target.is_neg():  # as for logits; whole numbers never are
             return None
-        target, (to_sample, to_class, to_place) = _places(target)
+        target, (to_sample, to_class, to_place) = places(target)
         result = result or result_dtype(input, target)
     else:
         target, to_sample, to_class, to_place = target.contiguous(), inner, 0, 1
@@ -357,7 +101,7 @@ def run(
         if by_row:
             by_sample, by_class = gradient.stride()
         else:
-            gradient, (by_sample, by_class, by_place) = _places(gradient)
+            gradient, (by_sample, by_class, by_place) = places(gradient)
     try:
         packed = PACK(
             logits.data_ptr(),
@@ -418,7 +162,7 @@ def _counts(shape: torch.Size) -> tuple[int, int, int]:
     return shape[0], shape[1], math.prod(shape[2:])
 
 
-def _places(tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
+def places(tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
     """Return a tensor with the strides of samples, classes and places, a copy where it has more."""
     strides = tensor.stride()
     if len(strides) == 2:

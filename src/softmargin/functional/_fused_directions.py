@@ -281,4 +281,4 @@ class _Directions(torch.autograd.Function):
         return *found, None
 
 
-_apply = super(torch.autograd.Function, _Directions).apply  # as in _fused
+_apply = super(torch.autograd.Function, _Directions).apply  # as in _fused_loss

@@ -172,4 +172,4 @@ class _Gaussian(torch.autograd.Function):
             return *work.backward(saved, grad, ctx.needs_input_grad[:3]), None
 
 
-_apply = super(torch.autograd.Function, _Gaussian).apply  # as in _fused
+_apply = super(torch.autograd.Function, _Gaussian).apply  # as in _fused_loss

@@ -27,7 +27,7 @@ FEWEST_CLASSES = 256
 
 
 class Given(NamedTuple):
-    """The arguments of a loss, as those of ``_fused.loss``."""
+    """The arguments of a loss, as those of ``_fused_loss.loss``."""
 
     form: str
     setting: float | Tensor

@@ -52,7 +52,7 @@ def loss(
     pull: tuple[float | Tensor, str] | None = None,
     compensate: bool = False,
 ) -> Tensor:
-    """Return a loss by Triton, or by PyTorch's operations; arguments as in ``_fused.loss``."""
+    """Return a loss by Triton, or by PyTorch's operations; arguments as in ``_fused_loss.loss``."""
     given = (setting, tau, weight)
     if not _takes(input, target, pull, *given) or kernels() is None:
         return again(input)

@@ -13,7 +13,7 @@ from torch import Tensor
 from softmargin._docs import document_arguments
 from softmargin.functional import _checks as checks
 from softmargin.functional._criterion import LOSS_ARGUMENTS, criterion, result_dtype
-from softmargin.functional._fused import loss as fused
+from softmargin.functional._fused_loss import loss as fused
 from softmargin.functional.divergences import divergence_by_class, divergence_of
 from softmargin.functional.margins import (
     apply_temperature,
