@@ -134,7 +134,7 @@ FIGURE_8 = Row(
     plan=Plan(
         desk=[
             (PLAIN_100, (*RESIDUAL_BETAS, WARM, *SLOWER)),
-            (PLAIN_10, RESIDUAL_BETAS),
+            (PLAIN_10, (*RESIDUAL_BETAS, WARM)),
         ],
         paper=[
             (recipes.CIFAR100[0], (*FIVE, WARM, *SLOWER)),
