@@ -237,14 +237,10 @@ class Expected:
         off += (np.abs(counted) * pairs.own_pull_error).sum() / own
         return plain / own, 4 * (off + self.eps)
 
-    def spread(self):
-        """Return how far each row's logits are apart."""
-        finite = np.where(np.isfinite(self.z), self.z, -Wide(self.precision.max))
-        return finite.max(1) - finite.min(1)
-
     def reach(self):
         """Return about the largest number on the way to the result."""
-        spread = self.spread().max(initial=0)
+        finite = np.where(np.isfinite(self.z), self.z, -Wide(self.precision.max))
+        spread = (finite.max(1) - finite.min(1)).max(initial=0)
         options = self.call.numbers
         factors = [
             1 / Wide(options.get("tau", 1)),
@@ -303,7 +299,6 @@ class Expected:
         each, error, size = self.sums(self.pairs.gradient, self.pairs.gradient_error)
         sure = np.ones(len(self.z), bool)
         sure[self.rows[~self.pairs.smooth]] = False
-        sure[self.spread() > self.precision.max] = False  # differences that no number can be
         # a class that is infinitely unlikely, and yet has a share
         sure[~np.isfinite(self.z).all(1) & ~np.isfinite(self.sums(self.pairs.loss, 0)[0])] = False
         scale = self.scale()

@@ -16,7 +16,7 @@ from torch import Tensor
 from softmargin._kernel import library
 from softmargin.functional import _fused, _triton
 from softmargin.functional._fused import INDICES, MOST_KNOWN, ONE, ROOM, known, places, run, usual
-from softmargin.functional._fused_settings import PLAIN, settle
+from softmargin.functional._fused_settings import PLAIN, Given, settle
 from softmargin.functional.margins import HALF, needs_plain_operations
 
 PACK_ADDRESSES = library.ADDRESSES.pack
@@ -139,7 +139,8 @@ def loss(
     label_smoothing: float,
     again: Again,
     *,
-    pull: tuple[float | Tensor, str] | None = None,
+    lam: float | Tensor | None = None,
+    divergence: str = "",
     compensate: bool = False,
 ) -> Tensor:
     """Return a loss by the kernel, or by PyTorch's operations where the kernel declines.
@@ -155,7 +156,8 @@ def loss(
         reduction: as everywhere.
         label_smoothing: as everywhere.
         again: the same loss of any logits in PyTorch's operations.
-        pull: λ and the name of a divergence.
+        lam: λ of a divergence, if there is one.
+        divergence: its name.
         compensate: whether to make up for the small gradients of a large β.
     """
     followed = (
@@ -177,18 +179,19 @@ def loss(
         and type(label_smoothing) is float
         and type(ignore_index) is int
         and type(reduction) is str
-        and (pull is None or type(pull[0]) is float)
+        and (lam is None or type(lam) is float)
         and input.is_cpu
         and target.is_cpu
         and getattr(input, ROOM, None) is None
     ):
         try:
-            numbers = setting, tau, label_smoothing, ignore_index
+            numbers = setting, tau, label_smoothing, ignore_index, lam
             learning = input.requires_grad and torch.is_grad_enabled()
             of_input = input.dtype, input.shape, input.stride(), learning
             of_target = target.dtype, target.shape, target.stride()
             threads = torch.get_num_threads()
-            key = form, numbers, reduction, pull, compensate, of_input, of_target, threads
+            words = form, reduction, divergence
+            key = words, numbers, compensate, of_input, of_target, threads
             constants = known.get(key)
             if constants is not None and not input.is_neg():
                 found, to = torch.empty_like(ONE[input.dtype]), 0
@@ -201,22 +204,9 @@ def loss(
         except RuntimeError:  # a tensor without strides, or without values of its own
             key = None
     if packed is None:
-        return _anew(
-            followed,
-            key,
-            form,
-            setting,
-            input,
-            target,
-            tau,
-            weight,
-            ignore_index,
-            reduction,
-            label_smoothing,
-            again,
-            pull,
-            compensate,
-        )
+        shared = tau, weight, ignore_index, reduction, label_smoothing
+        given = Given(form, setting, input, target, *shared, lam, divergence, compensate)
+        return _anew(given, again, followed, key)
     if _fused.kernel is None or _fused.kernel.loss(packed):
         return again(input)
     if gradient is None:
@@ -224,48 +214,27 @@ def loss(
     return _apply(input, Call(packed, found, gradient, again, (input, target)))  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _anew(
-    followed: bool,
-    key: tuple[Any, ...] | None,
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    again: Again,
-    pull: tuple[float | Tensor, str] | None,
-    compensate: bool,
-) -> Tensor:
-    """Return a loss of which not all but the addresses is known; arguments as in ``loss``.
+def _anew(given: Given, again: Again, followed: bool, key: tuple[Any, ...] | None) -> Tensor:
+    """Return a loss of which more than the addresses has to be found.
 
-    ``followed`` says whether somebody looks on at what is done to the logits, and the key names
-    what is known if it is computed by the kernel.
+    ``followed`` says whether somebody looks on at what is done to the logits; the key is what is
+    known of the call by, from then on.
     """
-    shared = tau, weight, ignore_index, reduction, label_smoothing
+    input, target = given.input, given.target
     if followed or not usual(input, target) or input.is_neg():  # memory is not what it says
         if torch.compiler.is_dynamo_compiling():
-            from softmargin.functional import _operators  # it needs what is below
+            from softmargin.functional import _operators  # only compiled code needs it
 
-            lam, divergence = (None, "") if pull is None else pull
-            given = _operators.Given(
-                form, setting, input, target, *shared, lam, divergence, compensate
-            )
             if _operators.takes(given):
                 return _operators.loss(given)
-        return _triton.loss(
-            form, setting, input, target, *shared, again, pull=pull, compensate=compensate
-        )
+        return _triton.loss(given, again)
     learning = input.requires_grad and torch.is_grad_enabled()
-    settled = settle(form, setting, input, target, *shared, pull, compensate)
+    settled = settle(given)
     done = None if settled is None else run(input, target, settled, learning)
     if done is None:
         return again(input)
     found, gradient, packed, kept = done
-    one_number = reduction != "none" and input.ndim == 2 and input.dtype not in HALF
+    one_number = given.reduction != "none" and input.ndim == 2 and input.dtype not in HALF
     if key is not None and one_number and target.dtype in INDICES and target.is_contiguous():
         if len(known) >= MOST_KNOWN:
             known.clear()

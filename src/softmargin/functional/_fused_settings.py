@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,34 +22,40 @@ Settled = tuple[Tensor | None, Tensor | None, tuple[Any, ...]]
 """Weights and log β per class in float64, or None, and the settings in the order of the layout."""
 
 
-def settle(
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    pull: tuple[float | Tensor, str] | None,
-    compensate: bool,
-) -> Settled | None:
+class Given(NamedTuple):
+    """The arguments of a loss, as those of ``_fused_loss.loss``."""
+
+    form: str
+    setting: float | Tensor
+    input: Tensor
+    target: Tensor
+    tau: float | Tensor
+    weight: Tensor | None
+    ignore_index: int
+    reduction: str
+    label_smoothing: float
+    lam: float | Tensor | None
+    divergence: str
+    compensate: bool
+
+
+def settle(given: Given) -> Settled | None:
     """Return the settings as the kernel takes them, or None where it does not."""
-    parameter = _parameter(form, setting)
+    form, tau, weight, input = given.form, given.tau, given.weight, given.input
+    parameter = _parameter(form, given.setting)
     temperature = tau if type(tau) is float else _number(tau)
     if parameter is None or temperature is None or not 1e-30 < temperature < 1e30:
         return None
-    if not _plain_options(ignore_index, reduction, label_smoothing):
+    if not _plain_options(given.ignore_index, given.reduction, given.label_smoothing):
         return None
-    if not knows(input, target, ignore_index, label_smoothing, pull is not None, compensate):
+    if not knows(given):
         return None
     to_uniform = from_uniform = 0.0
-    if pull is not None:
-        lam = _number(pull[0])
+    if given.lam is not None:
+        lam = _number(given.lam)
         if lam is None:
             return None
-        to_uniform, from_uniform = (lam * share for share in SHARES[pull[1]])
+        to_uniform, from_uniform = (lam * share for share in SHARES[given.divergence])
     per_class = None
     if isinstance(parameter, Tensor):
         per_class, parameter = parameter, 0.0
@@ -59,26 +65,22 @@ def settle(
         if not good or (per_class is not None and per_class.shape[0] != classes):
             return None
     settings = (
-        *(ignore_index, parameter, temperature, label_smoothing, to_uniform, from_uniform),
-        *(FORMS[form], library.REDUCTIONS[reduction], compensate),
+        *(given.ignore_index, parameter, temperature, given.label_smoothing),
+        *(to_uniform, from_uniform, FORMS[form], library.REDUCTIONS[given.reduction]),
+        given.compensate,
     )
     return weight, per_class, settings
 
 
-def knows(
-    input: Tensor,
-    target: Tensor,
-    ignore_index: int,
-    label_smoothing: float,
-    pull: bool,
-    compensate: bool,
-) -> bool:
+def knows(given: Given) -> bool:
     """Whether the kernel has this kind of loss for this kind of tensors."""
-    if compensate and input.dtype in HALF:  # a gradient of such a type is rounded once, at the end
+    # a gradient of such a type is rounded once, at the end
+    if given.compensate and given.input.dtype in HALF:
         return False
-    soft = target.dtype in TYPES
+    soft, pulled = given.target.dtype in TYPES, given.lam is not None
     return not (
-        (soft and ignore_index >= 0) or ((soft or label_smoothing) and (compensate or pull))
+        (soft and given.ignore_index >= 0)
+        or ((soft or given.label_smoothing) and (given.compensate or pulled))
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,51 +19,35 @@ from torch.autograd import forward_ad
 from softmargin._kernel import library
 from softmargin.functional import _fused
 from softmargin.functional._criterion import result_dtype
-from softmargin.functional._fused_settings import FORMS, PLAIN, TYPES, knows, settle
+from softmargin.functional._fused_settings import FORMS, PLAIN, TYPES, Given, knows, settle
 from softmargin.functional.margins import HALF
 
 FEWEST_CLASSES = 256
 """With fewer classes, calling an operator takes longer than what a compiler makes of the loss."""
 
 
-class Given(NamedTuple):
-    """The arguments of a loss, as those of ``_fused_loss.loss``."""
+def _again(given: Given, input: Tensor) -> Tensor:
+    """Return the same loss of some logits."""
+    from softmargin.functional import softmax  # whose functions come here
 
-    form: str
-    setting: float | Tensor
-    input: Tensor
-    target: Tensor
-    tau: float | Tensor
-    weight: Tensor | None
-    ignore_index: int
-    reduction: str
-    label_smoothing: float
-    lam: float | Tensor | None
-    divergence: str
-    compensate: bool
-
-    def again(self, input: Tensor) -> Tensor:
-        """Return the same loss of some logits."""
-        from softmargin.functional import softmax  # whose functions come here
-
-        options: dict[str, Any] = {
-            "tau": self.tau,
-            "weight": self.weight,
-            "ignore_index": self.ignore_index,
-            "reduction": self.reduction,
-            "label_smoothing": self.label_smoothing,
-        }
-        if self.lam is not None:
-            options |= {"lam": self.lam, "divergence": self.divergence, "beta": self.setting}
-            return softmax.regularized_softmax_loss(input, self.target, **options)
-        if self.form == "focal":
-            return softmax.focal_loss(input, self.target, gamma=self.setting, **options)
-        if self.form == "margin":
-            return softmax.soft_margin_softmax_loss(
-                input, self.target, margin=self.setting, **options
-            )
-        options |= {"floored": self.form == "floored", "compensate": self.compensate}
-        return softmax.gradient_decay_loss(input, self.target, beta=self.setting, **options)
+    options: dict[str, Any] = {
+        "tau": given.tau,
+        "weight": given.weight,
+        "ignore_index": given.ignore_index,
+        "reduction": given.reduction,
+        "label_smoothing": given.label_smoothing,
+    }
+    if given.lam is not None:
+        options |= {"lam": given.lam, "divergence": given.divergence, "beta": given.setting}
+        return softmax.regularized_softmax_loss(input, given.target, **options)
+    if given.form == "focal":
+        return softmax.focal_loss(input, given.target, gamma=given.setting, **options)
+    if given.form == "margin":
+        return softmax.soft_margin_softmax_loss(
+            input, given.target, margin=given.setting, **options
+        )
+    options |= {"floored": given.form == "floored", "compensate": given.compensate}
+    return softmax.gradient_decay_loss(input, given.target, beta=given.setting, **options)
 
 
 ARGUMENTS = (
@@ -154,8 +138,7 @@ def takes(given: Given) -> bool:
         return False
     if type(given.label_smoothing) not in (float, int):
         return False
-    options = given.ignore_index, given.label_smoothing, given.lam is not None, given.compensate
-    return knows(input, target, *options)
+    return knows(given)
 
 
 def _constant(setting: float | Tensor) -> bool:
@@ -204,19 +187,7 @@ def _by_kernel(
     given: Given, dtype: torch.dtype, learning: bool, upstream: Tensor | None = None
 ) -> Done | None:
     input = given.input.contiguous()  # the gradient is
-    settled = settle(
-        given.form,
-        given.setting,
-        input,
-        given.target,
-        given.tau,
-        given.weight,
-        given.ignore_index,
-        given.reduction,
-        given.label_smoothing,
-        None if given.lam is None else (given.lam, given.divergence),
-        given.compensate,
-    )
+    settled = settle(given)
     if settled is None:
         return None
     done = _fused.run(input, given.target, settled, learning, upstream, dtype)
@@ -228,10 +199,10 @@ def _by_operations(
 ) -> Done:
     """Return loss and gradient by PyTorch's operations; without ``upstream``, not in half."""
     if not learning:
-        return given.again(given.input).to(dtype), None
+        return _again(given, given.input).to(dtype), None
     with _recording():
         leaf = given.input.detach().requires_grad_()
-        found = given.again(leaf).to(dtype)
+        found = _again(given, leaf).to(dtype)
         gradient = None
         if upstream is not None or leaf.dtype not in HALF:
             upstream = torch.ones_like(found) if upstream is None else upstream
@@ -280,7 +251,7 @@ def _backward(ctx: Any, upstream: Tensor | None, _: object) -> tuple[Tensor | No
     *flat, dtype, _learning = (other if tensor is None else tensor for tensor, other in pairs)
     input = flat[0]
     if torch.is_grad_enabled():  # a gradient that may itself be differentiated
-        found = _given(*flat).again(input).to(dtype)
+        found = _again(_given(*flat), input).to(dtype)
         (of_input,) = torch.autograd.grad(found, input, upstream, create_graph=True)
         return of_input, *nothing
     if input.dtype in HALF:

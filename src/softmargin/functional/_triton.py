@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from softmargin.functional import _checks as checks
 from softmargin.functional._criterion import result_dtype
+from softmargin.functional._fused_settings import Given
 from softmargin.functional._products import Samples
 from softmargin.functional.margins import LIMITS, compute_dtype, needs_plain_operations
 
@@ -37,54 +38,42 @@ def kernels() -> ModuleType | None:
     return importlib.import_module("softmargin.functional._triton_rows")
 
 
-def loss(
-    form: str,
-    setting: float | Tensor,
-    input: Tensor,
-    target: Tensor,
-    tau: float | Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    again: Again,
-    *,
-    pull: tuple[float | Tensor, str] | None = None,
-    compensate: bool = False,
-) -> Tensor:
-    """Return a loss by Triton, or by PyTorch's operations; arguments as in ``_fused_loss.loss``."""
-    given = (setting, tau, weight)
-    if not _takes(input, target, pull, *given) or kernels() is None:
-        return again(input)
-    checks.check_choice("reduction", reduction, checks.REDUCTIONS)
-    checks.check_label_smoothing(label_smoothing)
-    checks.check_ignore_index(ignore_index)
-    checks.check_setting("tau", tau)
+def loss(given: Given, again: Again) -> Tensor:
+    """Return a loss by Triton, or by PyTorch's operations."""
+    if not _takes(given) or kernels() is None:
+        return again(given.input)
+    input, weight = given.input, given.weight
+    checks.check_choice("reduction", given.reduction, checks.REDUCTIONS)
+    checks.check_label_smoothing(given.label_smoothing)
+    checks.check_ignore_index(given.ignore_index)
+    checks.check_setting("tau", given.tau)
     classes = input.shape[1]
     if weight is not None:
         checks.check_weight(weight, classes)
-    if form in ("decay", "floored"):
-        checks.check_setting("beta", setting, classes)
-    samples = Samples(target, weight, ignore_index)
-    call = Call(form, setting, input, tau, samples, label_smoothing, again)
-    call.reduction, call.compensate = reduction, compensate
+    if given.form in ("decay", "floored"):
+        checks.check_setting("beta", given.setting, classes)
+    samples = Samples(given.target, weight, given.ignore_index)
+    call = Call(given.form, given.setting, input, given.tau, samples, given.label_smoothing, again)
+    call.reduction, call.compensate = given.reduction, given.compensate
     return _Loss.apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _takes(input: Tensor, target: Tensor, pull: object, *settings: float | Tensor | None) -> bool:
+def _takes(given: Given) -> bool:
     """Whether the kernels know this kind of arguments, and nobody follows the operations."""
-    if not isinstance(input, Tensor) or input.device.type not in DEVICES or pull is not None:
+    input, target = given.input, given.target
+    if not isinstance(input, Tensor) or input.device.type not in DEVICES or given.lam is not None:
         return False
     if needs_plain_operations() or torch._C._len_torch_dispatch_stack():
         return False
     if torch._C._get_tracing_state() is not None or input.dtype not in LIMITS:
         return False
-    given = [input, target, *(x for x in settings if isinstance(x, Tensor))]
-    if any(type(x) not in (Tensor, nn.Parameter) for x in given):
+    settings = given.setting, given.tau, given.weight
+    tensors = [input, target, *(x for x in settings if isinstance(x, Tensor))]
+    if any(type(x) not in (Tensor, nn.Parameter) for x in tensors):
         return False
-    if any(x.ndim and x.device != input.device for x in given):
+    if any(x.ndim and x.device != input.device for x in tensors):
         return False
-    if any(x.requires_grad for x in given[1:]) or input.ndim != 2 or input.shape[1] < 2:
+    if any(x.requires_grad for x in tensors[1:]) or input.ndim != 2 or input.shape[1] < 2:
         return False
     right = target.dtype in (torch.int64, torch.uint8) and target.shape == input.shape[:1]
     return right and len(input) > 0

@@ -125,6 +125,7 @@ def apply_temperature(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
 
     It is by the runner-up: less the largest logit, which may dwarf all others, those would be one
     number. Where the two are so far apart that a quotient might overflow, it is by the largest.
+    Halves are subtracted, so that a difference does not overflow to what a masked class has.
     """
     if not isinstance(tau, Tensor) and tau == 1:
         return logits
@@ -132,7 +133,8 @@ def apply_temperature(logits: Tensor, tau: float | Tensor, dim: int) -> Tensor:
     values = logits.detach()
     top = values.amax(dim, keepdim=True)
     runner_up = values.masked_fill(values == top, -math.inf).amax(dim, keepdim=True)
-    return (logits - torch.where(top - runner_up < 1e30, runner_up, top)) / tau
+    shift = torch.where(top - runner_up < 1e30, runner_up, top)
+    return (logits / 2 - shift / 2) / (tau / 2)
 
 
 def softplus(x: Tensor) -> Tensor:

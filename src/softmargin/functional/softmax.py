@@ -262,7 +262,8 @@ def regularized_softmax_loss(
         reduction,
         label_smoothing,
         plain,
-        pull=(lam, divergence),
+        lam=lam,
+        divergence=divergence,
     )
 
 
