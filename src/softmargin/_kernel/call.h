@@ -86,7 +86,7 @@ struct Directions {
   float *own, *slope, *rest;      // of every sample: its target's cosine, and how the margin goes on
   const float *grad;              // of the logits or angles
   float *of_products;             // the gradient of the products
-  float *sums;                    // of gradient times cosine by class, then by stripe and sample
+  float *sums;                    // of gradient times cosine by class, for every block of rows
   float *of_features, *of_weight; // or null: what is to be added to products with of_products
   int64_t samples, classes, size, ignore_index;
   double scale;  // of cosines or angles; 0 for the length of the features
@@ -95,8 +95,8 @@ struct Directions {
   int32_t step, margin, multiple, threads, instructions, unused;
 };
 
-// The parts of it, by rows but for GRADIENT, which is by stripes of columns.
-enum Part : int32_t { X_LENGTHS, W_LENGTHS, LOGITS, GRADIENT, OF_FEATURES, OF_WEIGHT };
+// The parts of it, by rows but for GRADIENT, which is by blocks of rows.
+enum Part : int32_t { W_LENGTHS, LOGITS, GRADIENT, OF_WEIGHT };
 
 struct Share {
   const Directions *call;
@@ -113,7 +113,7 @@ struct Gaussian {
   float *inputs, *weights, *constant; // (samples, row), (classes, row), (2, classes)
   float *logits;
   const float *grad;
-  float *of_products, *sums; // without the targets' entries, and its sums over the samples
+  float *of_products, *sums; // without the targets' entries, and its sums over blocks of samples
   const float *of_inputs;
   float *of_features, *of_mean, *of_log_variance;
   int64_t samples, classes, size;
@@ -184,3 +184,13 @@ constexpr int64_t TILE = 16;
 
 // Columns that are summed over at once.
 constexpr int64_t STRIPE = 128;
+
+// Rows of a block, whose sums by column are kept in float32.
+constexpr int64_t ROWS = 32;
+
+// The sum of a column over all blocks.
+static inline double over_blocks(const float *sums, int64_t rows, int64_t columns, int64_t column) {
+  double total = 0;
+  for (int64_t r = 0; r < rows; r += ROWS) total += sums[r / ROWS * columns + column];
+  return total;
+}

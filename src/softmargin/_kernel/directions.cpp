@@ -12,7 +12,6 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t N = Lanes<float>::count;
 constexpr int64_t BLOCK = 4096;   // entries of a row whose sum is kept in float32
-constexpr int64_t ROWS = 64;      // rows of a column for which that holds
 constexpr double SHORT = 1e-18, LONG = 1e18; // squares of lengths that need no care
 constexpr float SMALLEST = 2.384185791015625e-7f; // sin² of what a float32 cosine resolves
 
@@ -136,6 +135,7 @@ bool logits(const Share &share, int64_t begin, int64_t end) {
   const Directions &call = *share.call;
   const float *__restrict by = call.w_inverse;
   const float scale = float(call.scale);
+  if (!lengths(call.features, call.x_inverse, call.size, begin, end)) return false;
   for (int64_t r = begin; r < end; r++) {
     float *__restrict row = call.logits + r * call.classes;
     const float factor = float(factor_of(call, r));
@@ -187,76 +187,61 @@ inline float gradient_of_row(const float *__restrict grad, const float *__restri
   return float(sum<float>(total));
 }
 
-template <bool angle> void gradient_of_stripe(const Directions &call, int64_t begin, int64_t count) {
-  double totals[STRIPE] = {};
-  float *by_sample = call.sums + call.classes + begin / STRIPE * call.samples;
-  float sums[STRIPE], grads[STRIPE], others[STRIPE];
-  for (int64_t start = 0; start < call.samples; start += ROWS) {
-    const int64_t end = start + ROWS < call.samples ? start + ROWS : call.samples;
-    for (int64_t c = 0; c < count; c++) sums[c] = 0;
-    for (int64_t r = start; r < end; r++) {
-      const int64_t place = r * call.classes + begin;
-      const float *grad = call.grad + place, *logits = call.logits + place;
-      for (int64_t c = 0; c < count; c += 16) { // the next row, which is elsewhere in memory
-        __builtin_prefetch(grad + call.classes + c, 0, 3);
-        __builtin_prefetch(logits + call.classes + c, 0, 3);
-        __builtin_prefetch(call.of_products + place + call.classes + c, 1, 3);
-      }
-      const int64_t target = call.target ? class_of(call, r) - begin : -1;
-      if (target >= 0 && target < count) { // there the logit is another function of the cosine
-        const double size = angle ? 1 : call.scale == 0 ? 1 / call.x_inverse[r] : call.scale;
-        memcpy(grads, grad, size_t(count) * sizeof(float));
-        memcpy(others, logits, size_t(count) * sizeof(float));
-        grads[target] *= call.slope[r];
-        others[target] = float(call.own[r] * size);
-        grad = grads;
-        logits = others;
-      }
-      by_sample[r] =
-          gradient_of_row<angle>(grad, logits, call.of_products + place, call.w_inverse + begin,
-                                 sums, float(factor_of(call, r)), float(call.scale), count);
-    }
-    for (int64_t c = 0; c < count; c++) totals[c] += sums[c];
-  }
-  for (int64_t c = 0; c < count; c++) call.sums[begin + c] = float(totals[c]);
-}
-
-bool gradient(const Directions &call, int64_t begin, int64_t end) {
-  for (int64_t stripe = begin; stripe < end; stripe++) {
-    const int64_t start = stripe * STRIPE, rest = call.classes - start;
-    const int64_t count = rest < STRIPE ? rest : STRIPE;
-    if (call.angles) gradient_of_stripe<true>(call, start, count);
-    else gradient_of_stripe<false>(call, start, count);
-  }
-  return true;
-}
-
 inline void times(float *__restrict to, const float *__restrict vector, double factor, int64_t size) {
   for (int64_t i = 0; i < size; i++) to[i] = float(factor) * vector[i];
 }
 
 // What lies along the features is taken off, since their length counts for nothing; or it is the
-// size of the logits, and only the margin changes it.
-bool of_features(const Directions &call, int64_t begin, int64_t end) {
-  const int64_t stripes = (call.classes + STRIPE - 1) / STRIPE;
-  for (int64_t r = begin; r < end; r++) {
-    double factor = 0;
-    if (call.scale != 0) {
-      for (int64_t s = 0; s < stripes; s++) factor -= call.sums[call.classes + s * call.samples + r];
-      factor *= double(call.x_inverse[r]) * call.x_inverse[r];
-    } else if (call.target) {
-      factor = double(call.grad[r * call.classes + class_of(call, r)]) * call.rest[r];
+// size of the logits, and only the margin changes it. `along` is the sum of gradient times cosine.
+void of_features(const Directions &call, int64_t r, double along) {
+  double factor = 0;
+  if (call.scale != 0) factor = -along * call.x_inverse[r] * call.x_inverse[r];
+  else if (call.target)
+    factor = double(call.grad[r * call.classes + class_of(call, r)]) * call.rest[r];
+  times(call.of_features + r * call.size, call.features + r * call.size, factor, call.size);
+}
+
+template <bool angle> void gradient_of_block(const Directions &call, int64_t block) {
+  float grads[STRIPE], others[STRIPE], *sums = call.sums + block * call.classes;
+  const int64_t first = block * ROWS, last = first + ROWS < call.samples ? first + ROWS : call.samples;
+  memset(sums, 0, size_t(call.classes) * sizeof(float));
+  for (int64_t r = first; r < last; r++) {
+    const int64_t target = call.target ? class_of(call, r) : -1;
+    double along = 0;
+    for (int64_t begin = 0; begin < call.classes; begin += STRIPE) {
+      const int64_t rest = call.classes - begin, count = rest < STRIPE ? rest : STRIPE;
+      const int64_t place = r * call.classes + begin, own = target - begin;
+      const float *grad = call.grad + place, *logits = call.logits + place;
+      if (own >= 0 && own < count) { // there the logit is another function of the cosine
+        const double size = angle ? 1 : call.scale == 0 ? 1 / call.x_inverse[r] : call.scale;
+        memcpy(grads, grad, size_t(count) * sizeof(float));
+        memcpy(others, logits, size_t(count) * sizeof(float));
+        grads[own] *= call.slope[r];
+        others[own] = float(call.own[r] * size);
+        grad = grads;
+        logits = others;
+      }
+      along += gradient_of_row<angle>(grad, logits, call.of_products + place, call.w_inverse + begin,
+                                      sums + begin, float(factor_of(call, r)), float(call.scale), count);
     }
-    times(call.of_features + r * call.size, call.features + r * call.size, factor, call.size);
+    if (call.of_features) of_features(call, r, along);
+  }
+}
+
+bool gradient(const Directions &call, int64_t begin, int64_t end) {
+  for (int64_t block = begin; block < end; block++) {
+    if (call.angles) gradient_of_block<true>(call, block);
+    else gradient_of_block<false>(call, block);
   }
   return true;
 }
 
 bool of_weight(const Directions &call, int64_t begin, int64_t end) {
   for (int64_t c = begin; c < end; c++) {
+    const double along = over_blocks(call.sums, call.samples, call.classes, c);
     const double inverse = call.w_inverse[c];
-    times(call.of_weight + c * call.size, call.weight + c * call.size,
-          -call.sums[c] * inverse * inverse, call.size);
+    times(call.of_weight + c * call.size, call.weight + c * call.size, -along * inverse * inverse,
+          call.size);
   }
   return true;
 }
@@ -267,11 +252,9 @@ extern "C" __attribute__((visibility("hidden"))) bool DIRECTIONS(const Share &sh
                                                                 int64_t end) {
   const Directions &call = *share.call;
   switch (share.part) {
-  case X_LENGTHS: return lengths(call.features, call.x_inverse, call.size, begin, end);
   case W_LENGTHS: return lengths(call.weight, call.w_inverse, call.size, begin, end);
   case LOGITS: return logits(share, begin, end);
   case GRADIENT: return gradient(call, begin, end);
-  case OF_FEATURES: return of_features(call, begin, end);
   default: return of_weight(call, begin, end);
   }
 }

@@ -10,7 +10,6 @@ namespace {
 using Floats = Vector<float>;
 constexpr int64_t N = Lanes<float>::count;
 constexpr int64_t BLOCK = 4096;    // entries of a row whose sum is kept in float32
-constexpr int64_t ROWS = 64;       // rows of a column for which that holds
 constexpr float MODERATE = 60;     // logarithms of variances that need no care
 
 // A vector of a row, with zeros after its end.
@@ -99,28 +98,25 @@ bool own(const Gaussian &call, int64_t begin, int64_t end) {
   return true;
 }
 
-// The gradient of the logits without the targets' own, and its sums over the samples.
+// The gradient of the logits without the targets' own, and its sums over the samples of a block.
 bool others(const Gaussian &call, int64_t begin, int64_t end) {
-  const int64_t first = begin * STRIPE;
-  const int64_t last = end * STRIPE < call.classes ? end * STRIPE : call.classes;
-  for (int64_t start = first; start < last; start += STRIPE) {
-    const int64_t count = last - start < STRIPE ? last - start : STRIPE;
-    double totals[STRIPE] = {};
-    float sums[STRIPE];
-    for (int64_t from = 0; from < call.samples; from += ROWS) {
-      const int64_t to = from + ROWS < call.samples ? from + ROWS : call.samples;
-      for (int64_t c = 0; c < count; c++) sums[c] = 0;
-      for (int64_t r = from; r < to; r++) {
-        const float *__restrict grad = call.grad + r * call.classes + start;
-        float *__restrict out = call.of_products + r * call.classes + start;
-        memcpy(out, grad, size_t(count) * sizeof(float));
-        const int64_t target = class_of(call, r) - start;
-        if (target >= 0 && target < count) out[target] = 0;
-        for (int64_t c = 0; c < count; c++) sums[c] += out[c];
+  for (int64_t block = begin; block < end; block++) {
+    const int64_t first = block * ROWS;
+    const int64_t last = first + ROWS < call.samples ? first + ROWS : call.samples;
+    float *__restrict sums = call.sums + block * call.classes;
+    memset(sums, 0, size_t(call.classes) * sizeof(float));
+    for (int64_t r = first; r < last; r++) {
+      const float *__restrict grad = call.grad + r * call.classes;
+      float *__restrict out = call.of_products + r * call.classes;
+      const int64_t target = class_of(call, r);
+      const float before = sums[target];
+      for (int64_t c = 0; c < call.classes; c++) {
+        out[c] = grad[c];
+        sums[c] += grad[c];
       }
-      for (int64_t c = 0; c < count; c++) totals[c] += sums[c];
+      out[target] = 0;
+      sums[target] = before;
     }
-    for (int64_t c = 0; c < count; c++) call.sums[start + c] = float(totals[c]);
   }
   return true;
 }
@@ -155,7 +151,7 @@ bool of_classes(const Gaussian &call, int64_t begin, int64_t end) {
     const float *__restrict halves = call.weights + c * call.row + size;
     float *__restrict of_mean = call.of_mean + c * size;
     float *__restrict of_log = call.of_log_variance + c * size;
-    const float all = call.sums[c];
+    const float all = float(over_blocks(call.sums, call.samples, call.classes, c));
     for (int64_t i = 0; i < size; i++) {
       const float m = mean[i] - centre[i], p = -2 * halves[i], pull = of_mean[i];
       of_mean[i] = p * (pull - all * m);

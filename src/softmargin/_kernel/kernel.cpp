@@ -118,6 +118,7 @@ bool gaussian_of(const void *data, int64_t begin, int64_t end) {
 }
 
 int64_t stripes_of(int64_t columns) { return (columns + STRIPE - 1) / STRIPE; }
+int64_t blocks_of(int64_t rows) { return (rows + ROWS - 1) / ROWS; }
 
 // Targets that name no class, and settings or probabilities that are not allowed, are for the
 // other path, which knows what to say. Returns what the mean divides by.
@@ -376,13 +377,11 @@ __attribute__((visibility("default"))) int32_t softmargin_directions(const Direc
     return in_parallel({share_of, &share, units, true}, call->threads);
   };
   if (call->step == FORWARD) {
-    if (!run(X_LENGTHS, call->samples) || !run(W_LENGTHS, call->classes)) return DECLINED;
-    if (!run(LOGITS, call->samples)) return DECLINED;
+    if (!run(W_LENGTHS, call->classes) || !run(LOGITS, call->samples)) return DECLINED;
     return share.close ? CLOSE : DONE;
   }
-  // sums over samples are made by columns, so that the number of threads does not change them
-  run(GRADIENT, stripes_of(call->classes));
-  if (call->of_features) run(OF_FEATURES, call->samples);
+  // sums over samples are made by blocks of rows, so that the number of threads does not change them
+  run(GRADIENT, blocks_of(call->samples));
   if (call->of_weight) run(OF_WEIGHT, call->classes);
   return DONE;
 }
@@ -396,7 +395,7 @@ __attribute__((visibility("default"))) int32_t softmargin_gaussian(const Gaussia
   switch (call->step) {
   case PREPARE: return run(WEIGHTS, call->classes) && run(INPUTS, call->samples) ? DONE : DECLINED;
   case TARGETS: run(OWN, call->samples); break;
-  case SEPARATE: run(OTHERS, stripes_of(call->classes)); break;
+  case SEPARATE: run(OTHERS, blocks_of(call->samples)); break;
   default:
     if (call->of_features) run(TO_FEATURES, call->samples);
     if (call->of_mean) run(TO_CLASSES, call->classes);

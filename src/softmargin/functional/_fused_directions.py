@@ -24,7 +24,7 @@ from softmargin.functional.margins import needs_plain_operations
 PACK = library.DIRECTIONS.pack  # arguments one by one: a star costs half a microsecond
 FORWARD, BACKWARD = range(2)
 DECLINED, CLOSE = 1, 2
-STRIPE = 128
+ROWS = 32
 """As in ``call.h``."""
 ZERO = torch.zeros(1, dtype=torch.float32, device="cpu")
 """What products are added to: with two threads that takes less time than products alone."""
@@ -178,7 +178,7 @@ class _Work:
         """Return the gradients of features and weight, as far as they are wanted."""
         samples, classes = cosines.shape
         of_products = torch.empty_like(cosines)
-        sums = features.new_empty(classes + samples * -(-classes // STRIPE))
+        sums = features.new_empty(-(-samples // ROWS), classes)
         of_x = torch.empty_like(features) if wanted[0] else None
         of_w = torch.empty_like(weight) if wanted[1] else None
         self.run(

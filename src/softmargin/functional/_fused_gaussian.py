@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softmargin._kernel import library
 from softmargin.functional import _fused
-from softmargin.functional._fused_directions import ZERO, classes_of, fits, may_run
+from softmargin.functional._fused_directions import ROWS, ZERO, classes_of, fits, may_run
 from softmargin.functional._plain_directions import full_precision, plain_backward
 from softmargin.functional.margins import needs_plain_operations
 
@@ -97,7 +97,8 @@ class _Work:
         """Return the gradients of features, means and log-variances, as far as they are wanted."""
         features, mean, log_variance, target, centre, inputs, weights = saved
         (samples, size), classes = features.shape, len(mean)
-        of_products, sums = torch.empty_like(grad), grad.new_empty(classes)
+        of_products = torch.empty_like(grad)
+        sums = grad.new_empty(-(-samples // ROWS), classes)
         call = addresses(features, mean, log_variance, centre, target, inputs, weights)
         call[GRAD], call[OF_PRODUCTS] = grad.data_ptr(), of_products.data_ptr()
         call[SUMS] = sums.data_ptr()
