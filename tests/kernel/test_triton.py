@@ -37,17 +37,21 @@ from triton.backends.compiler import GPUTarget
 from softmargin.functional import _triton_rows as rows
 
 for kernel in (rows.losses, rows.gradients):
-    for element, form, smooth, kind in (
-        ("fp32", 0, True, tl.float32),
-        ("bf16", 2, True, tl.float32),
-        ("fp64", 1, False, tl.float64),
+    for element, form, smooth, soft, shares, kind in (
+        ("fp32", 0, True, False, (0.0, 0.0), tl.float32),
+        ("bf16", 2, True, True, (0.0, 0.0), tl.float32),
+        ("fp64", 1, False, False, (0.5, 0.5), tl.float64),
+        ("fp32", 0, False, False, (1.0, 0.0), tl.float32),
+        ("fp64", 2, True, True, (0.0, 0.0), tl.float64),
     ):
         wide = "*fp64" if kind == tl.float64 else "*fp32"
         types = dict.fromkeys(kernel.arg_names, wide)
         types |= {"logits": "*" + element, "gradient": "*" + element, "index": "*i64"}
-        types |= {"places": "*i64", "parameters": "*fp64", "tau_at": "*fp64"}
-        types |= {"stride": "i64", "per_class": "i32", "size": "i32"}
-        known = {"FORM": form, "SMOOTH": smooth, "TYPE": kind, "BLOCK": 64, "LOWEST": -3e38}
+        types |= {"places": "*i64", "parameters": "*fp64", "tau_at": "*fp64", "lam_at": "*fp64"}
+        types |= {"stride": "i64", "stride_of_probabilities": "i64"}
+        types |= {"per_class": "i32", "size": "i32"}
+        known = {"FORM": form, "SMOOTH": smooth, "SOFT": soft, "TYPE": kind, "BLOCK": 64}
+        known |= {"TO_UNIFORM": shares[0], "FROM_UNIFORM": shares[1], "LOWEST": -3e38}
         known = {name: value for name, value in known.items() if name in kernel.arg_names}
         types = {name: types[name] for name in kernel.arg_names} | dict.fromkeys(known, "constexpr")
         source = triton.compiler.ASTSource(kernel, types, known)

@@ -27,6 +27,11 @@ LOSSES = {
     "focal": (F.focal_loss, {"gamma": 2.0}),
     "focal below 1": (F.focal_loss, {"gamma": torch.tensor(0.5), "tau": 2.0}),
 }
+REGULARIZED = {
+    "symmetric": {"tau": 0.7},
+    "uniform_to_logits": {"beta": torch.linspace(0.2, 4.0, C)},
+    "logits_to_uniform": {"lam": torch.tensor(1.5), "beta": 5.0},
+}
 SHARED = {
     "plain": {},
     "weighted": {"weight": torch.rand(C)},
@@ -90,6 +95,85 @@ def test_equals_the_other_path(name, shared, reduction, calls):
     compare(function, logits, target, calls, **options)
 
 
+@pytest.mark.parametrize("divergence", REGULARIZED)
+@pytest.mark.parametrize("shared", ["plain", "weighted"])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_divergences(divergence, shared, reduction, calls):
+    logits, target = problem()
+    options = {**REGULARIZED[divergence], **SHARED[shared], "reduction": reduction}
+    for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-9), (torch.bfloat16, 0.016)):
+        function, own = F.regularized_softmax_loss, logits.to(dtype)
+        compare(function, own, target, calls, bound, divergence=divergence, **options)
+
+
+@pytest.mark.parametrize("divergence", REGULARIZED)
+def test_divergences_with_masked_classes_and_of_two_classes(divergence, calls):
+    logits, target = problem()
+    masked = logits.clone()
+    masked[:, 3] = masked[0, 4] = -torch.inf
+    kept = target.where(target != 3, 2)
+    options = {"divergence": divergence, "reduction": "none"}
+    assert run(F.regularized_softmax_loss, masked, kept, **options)[1].isfinite().all()
+    loss, gradient, upstream = run(F.regularized_softmax_loss, masked, kept, **options)
+    calls.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_triton, "DEVICES", set())
+        expected = run(F.regularized_softmax_loss, masked, kept, upstream, **options)
+    assert calls == []
+    assert_close((loss, gradient), expected[:2], rtol=1e-5, atol=2e-6)
+    pairs = logits[:, :2], target.clamp(max=1)
+    assert_close(
+        F.regularized_softmax_loss(*pairs, **options),
+        F.gradient_decay_loss(*pairs, reduction="none"),
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("shared", ["plain", "weighted", "smoothed"])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_class_probabilities(name, shared, reduction, calls):
+    function, options = LOSSES[name]
+    logits, _ = problem()
+    target = torch.randn(len(logits), C).softmax(1)
+    target[0] = torch.eye(C)[int(logits[0].argmin())]
+    target[1] = torch.eye(C)[int(logits[1].argmax())]
+    options = {**options, **SHARED[shared], "reduction": reduction}
+    if "compensate" in options:
+        run(function, logits, target, **options)
+        assert calls == []
+        return
+    compare(function, logits, target, calls, **options)
+    compare(function, logits, target.T.contiguous().T.half(), calls, 2e-3, **options)
+
+
+def test_class_probabilities_of_other_dtypes_and_in_the_tails(calls):
+    logits, _ = problem(torch.float64)
+    target = torch.randn(len(logits), C).softmax(1)
+    compare(F.gradient_decay_loss, logits, target.double(), calls, 1e-9, beta=0.1)
+    loss = F.gradient_decay_loss(logits.bfloat16(), target, beta=0.1)
+    assert loss.dtype == torch.float32
+    assert calls.pop() == len(logits)
+    F.gradient_decay_loss(logits.float(), target.double())
+    F.gradient_decay_loss(logits.float(), target, ignore_index=-5)
+    assert calls == []
+    lead = torch.tensor(
+        [[80.0, 0.0, -torch.inf], [-torch.inf, 1.0, 2.0], [-torch.inf, 0.0, -torch.inf]]
+    )
+    sure = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 1.0, 0.0]])
+    loss, gradient, upstream = run(F.gradient_decay_loss, lead, sure, beta=2.0, reduction="none")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_triton, "DEVICES", set())
+        expected = run(
+            F.gradient_decay_loss,
+            lead.double(),
+            sure.double(),
+            upstream,
+            beta=2.0,
+            reduction="none",
+        )
+    assert_close((loss.double(), gradient.double()), expected[:2], rtol=1e-5, atol=1e-30)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_dtypes_and_strides(dtype, smoothing, calls):
@@ -144,8 +228,8 @@ def test_what_is_left_to_pytorch(calls):
     logits, target = problem()
     beta = torch.tensor(0.5, requires_grad=True)
     F.gradient_decay_loss(logits, target, beta)
-    F.gradient_decay_loss(logits, torch.rand(5, C).softmax(1))
-    F.regularized_softmax_loss(logits, target)
+    F.regularized_softmax_loss(logits, target, label_smoothing=0.1)
+    F.regularized_softmax_loss(logits, torch.rand(5, C).softmax(1))
     F.gradient_decay_loss(logits[0], target[0])
     torch.func.grad(F.gradient_decay_loss)(logits, target)
     assert calls == []

@@ -20,12 +20,14 @@ from softmargin.functional import _checks as checks
 from softmargin.functional._criterion import result_dtype
 from softmargin.functional._fused_settings import Given
 from softmargin.functional._products import Samples
+from softmargin.functional.divergences import SHARES
 from softmargin.functional.margins import LIMITS, compute_dtype, needs_plain_operations
 
 DEVICES = {"cuda"}
 """Types of devices that the kernels are used on."""
 
 MOST_CLASSES_AT_A_TIME = 4096
+IGNORED = -100  # the usual index; others with probabilities are left to PyTorch's operations
 FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
 Again = Callable[[Tensor], Tensor]
 
@@ -52,22 +54,19 @@ def loss(given: Given, again: Again) -> Tensor:
         checks.check_weight(weight, classes)
     if given.form in ("decay", "floored"):
         checks.check_setting("beta", given.setting, classes)
-    samples = Samples(given.target, weight, given.ignore_index)
-    call = Call(given.form, given.setting, input, given.tau, samples, given.label_smoothing, again)
-    call.reduction, call.compensate = given.reduction, given.compensate
-    return _Loss.apply(input, call)  # type: ignore[no-any-return, no-untyped-call]
+    return _Loss.apply(input, Call(given, again))  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _takes(given: Given) -> bool:
     """Whether the kernels know this kind of arguments, and nobody follows the operations."""
     input, target = given.input, given.target
-    if not isinstance(input, Tensor) or input.device.type not in DEVICES or given.lam is not None:
+    if not isinstance(input, Tensor) or input.device.type not in DEVICES:
         return False
     if needs_plain_operations() or torch._C._len_torch_dispatch_stack():
         return False
     if torch._C._get_tracing_state() is not None or input.dtype not in LIMITS:
         return False
-    settings = given.setting, given.tau, given.weight
+    settings = given.setting, given.tau, given.weight, given.lam
     tensors = [input, target, *(x for x in settings if isinstance(x, Tensor))]
     if any(type(x) not in (Tensor, nn.Parameter) for x in tensors):
         return False
@@ -75,60 +74,77 @@ def _takes(given: Given) -> bool:
         return False
     if any(x.requires_grad for x in tensors[1:]) or input.ndim != 2 or input.shape[1] < 2:
         return False
-    right = target.dtype in (torch.int64, torch.uint8) and target.shape == input.shape[:1]
-    return right and len(input) > 0
+    if len(input) == 0:
+        return False
+    if target.is_floating_point():
+        fits = torch.promote_types(compute_dtype(input), target.dtype) == compute_dtype(input)
+        known = given.ignore_index == IGNORED and not given.compensate and given.lam is None
+        return fits and target.shape == input.shape and known
+    if given.lam is not None and given.label_smoothing:
+        return False
+    return target.dtype in (torch.int64, torch.uint8) and target.shape == input.shape[:1]
 
 
 class Call:
     """One call of the kernels: their arguments, and what the backward pass needs."""
 
-    reduction: str
-    compensate: bool
-
-    def __init__(
-        self,
-        form: str,
-        setting: float | Tensor,
-        input: Tensor,
-        tau: float | Tensor,
-        samples: Samples,
-        label_smoothing: float,
-        again: Again,
-    ) -> None:
-        device, self.again = input.device, again
-        self.dtype = compute_dtype(input)
-        self.form, self.smooth = FORMS[form], label_smoothing > 0
-        self.norm = samples.norm()
-        counted = samples.counted().to(self.dtype)
-        index = samples.index()
-        assert index is not None
-        self.index = index.squeeze(1).contiguous()
-        self.parameters = _parameters(form, setting, device)
-        self.tau = _on_device(tau, device)
-        own, every = counted, counted
-        self.weights = torch.ones(input.shape[1], dtype=self.dtype, device=device)
-        if samples.weight is not None:
-            self.weights = samples.weight.detach().to(self.dtype).contiguous()
-            own = samples.shares().to(self.dtype)
-        self.samples = own
-        self.shares = own * (1 - label_smoothing)
-        self.smooths = every * (label_smoothing / input.shape[1])
+    def __init__(self, given: Given, again: Again) -> None:
+        input, target, smoothing = given.input, given.target, given.label_smoothing
+        device, classes, self.again = input.device, input.shape[1], again
+        self.reduction, self.compensate = given.reduction, given.compensate
+        self.dtype, self.result = compute_dtype(input), result_dtype(input, target)
+        self.form, self.soft = FORMS[given.form], target.is_floating_point()
+        self.smooth = self.soft or smoothing > 0
+        samples = Samples(target, given.weight, given.ignore_index)
+        self.weights = torch.ones(classes, dtype=self.dtype, device=device)
+        if given.weight is not None:
+            self.weights = given.weight.detach().to(self.dtype).contiguous()
+        if self.soft:
+            # every class has a share; the largest logit is the one that others are compared with
+            self.index = input.detach().argmax(1)
+            self.probabilities = _by_row(target.detach())
+            counted = self.samples = torch.ones(len(input), dtype=self.dtype, device=device)
+            self.norm: Tensor | int = len(input)
+        else:
+            index = samples.index()
+            assert index is not None
+            self.index = index.squeeze(1).contiguous()
+            self.probabilities = input.detach()  # they are not read
+            counted = samples.counted().to(self.dtype)
+            self.samples = samples.shares().to(self.dtype)
+            self.norm = self.samples.sum()
+        self.shares = self.samples * (1 - smoothing)
+        self.smooths = counted * (smoothing / classes)
+        self.parameters = _parameters(given.form, given.setting, device)
+        self.tau = _on_device(given.tau, device)
+        self.lam = _on_device(0.0 if given.lam is None else given.lam, device)
+        self.divergence = (0.0, 0.0) if given.lam is None else SHARES[given.divergence]
         self.factor: Tensor | float = 1.0
-        block = 2 ** math.ceil(math.log2(input.shape[1]))
-        self.block = min(MOST_CLASSES_AT_A_TIME, block)
+        self.block = min(MOST_CLASSES_AT_A_TIME, 2 ** math.ceil(math.log2(classes)))
         self.kept = torch.empty((len(input), 4), dtype=self.dtype, device=device)
         self.places = torch.empty_like(self.index)
 
     def arguments(self, logits: Tensor) -> tuple[Any, ...]:
         """Return those that both kernels have first."""
         per_class = 1 if self.parameters.ndim else 0
-        settings = (self.parameters, per_class, self.tau, self.weights, self.shares, self.smooths)
-        return (logits, logits.stride(0), self.index, *settings)
+        rows = logits, logits.stride(0), self.index
+        soft = self.probabilities, self.probabilities.stride(0)
+        settings = self.parameters, per_class, self.tau, self.lam
+        return (*rows, *soft, *settings, self.weights, self.shares, self.smooths)
 
     def options(self, rows: ModuleType) -> dict[str, Any]:
         """Return what the kernels are compiled for."""
         kind = rows.tl.float64 if self.dtype == torch.float64 else rows.tl.float32
-        return {"FORM": self.form, "SMOOTH": self.smooth, "TYPE": kind, "BLOCK": self.block}
+        to_uniform, from_uniform = self.divergence
+        return {
+            "FORM": self.form,
+            "SMOOTH": self.smooth,
+            "SOFT": self.soft,
+            "TO_UNIFORM": to_uniform,
+            "FROM_UNIFORM": from_uniform,
+            "TYPE": kind,
+            "BLOCK": self.block,
+        }
 
     def losses(self, logits: Tensor) -> Tensor:
         """Return the loss of every row, and keep what the gradient needs."""
@@ -174,6 +190,11 @@ def _parameters(form: str, setting: float | Tensor, device: torch.device) -> Ten
     return -value if form == "margin" else value.log().contiguous()
 
 
+def _by_row(matrix: Tensor) -> Tensor:
+    """Return a matrix whose rows are contiguous."""
+    return matrix if matrix.stride(1) == 1 else matrix.contiguous()
+
+
 def _on_device(setting: float | Tensor, device: torch.device) -> Tensor:
     """Return a setting in float64; a number is filled in there, which a captured graph can do."""
     if isinstance(setting, Tensor):
@@ -186,16 +207,14 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, call: Call) -> Tensor:
-        logits = input.detach()
-        logits = logits if logits.stride(1) == 1 else logits.contiguous()
-        losses = call.losses(logits)
+        losses = call.losses(_by_row(input.detach()))
         ctx.save_for_backward(input)
-        ctx.call, ctx.result = call, result_dtype(input, call.index)
+        ctx.call = call
         if call.reduction != "none":
             losses = losses.sum()
         if call.reduction == "mean":
             losses = losses / call.norm
-        return losses.to(ctx.result)
+        return losses.to(call.result)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
@@ -203,8 +222,7 @@ class _Loss(torch.autograd.Function):
         call: Call = ctx.call
         if torch.is_grad_enabled() or needs_plain_operations():
             with torch.enable_grad():
-                loss = call.again(input).to(ctx.result)
+                loss = call.again(input).to(call.result)
             create = torch.is_grad_enabled()
             return torch.autograd.grad(loss, input, upstream, create_graph=create)[0], None
-        logits = input if input.stride(1) == 1 else input.contiguous()
-        return call.gradient(logits.detach(), upstream), None
+        return call.gradient(_by_row(input.detach()), upstream), None

@@ -2,8 +2,10 @@
 
 Imported only where Triton is there. The formulas are those of the other paths: with q the softmax
 over the classes that are not the target, the gradient by another logit is q_i·J'(ξ) and by the
-target's -J'(ξ). With label smoothing every class has a share s of the loss; that part's gradient
-is p_i·Σ b - b_i with b = s·J'(ξ)/(1 - p).
+target's -J'(ξ). With label smoothing, and for class probabilities, every class has a share s of
+the loss; that part's gradient is p_i·Σ b - b_i with b = s·J'(ξ)/(1 - p). A divergence from level
+(LM eq. 8-10) adds, with d_i = (z_i - top)/τ, q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for
+D(u‖q).
 """
 
 # mypy: ignore-errors
@@ -103,13 +105,27 @@ def of_largest(rest, top, own, tau):
 
 
 @triton.jit
+def shares_of(
+    weights, probabilities, classes, within, smooth, keep, SOFT: tl.constexpr, TYPE: tl.constexpr
+):
+    # of the loss, by class
+    share = smooth
+    if SOFT:
+        share += keep * tl.load(probabilities + classes, mask=within, other=0.0).to(TYPE)
+    return share * tl.load(weights + classes, mask=within, other=0.0).to(TYPE)
+
+
+@triton.jit
 def losses(
     logits,
     stride,
     index,
+    probabilities,
+    stride_of_probabilities,
     parameters,
     per_class,
     tau_at,
+    lam_at,
     weights,
     shares,
     smooths,
@@ -120,12 +136,16 @@ def losses(
     LOWEST: tl.constexpr,
     FORM: tl.constexpr,
     SMOOTH: tl.constexpr,
+    SOFT: tl.constexpr,
+    TO_UNIFORM: tl.constexpr,
+    FROM_UNIFORM: tl.constexpr,
     TYPE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Write every row's loss to ``out``, and what its gradient needs to ``kept`` and ``places``."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * stride
+    probabilities += row * stride_of_probabilities
     target, tau = tl.load(index + row), tl.load(tau_at).to(TYPE)
     good = (target >= 0) & (target < size)  # what is outside of the logits is not read
     own = tl.load(logits + target, mask=good, other=float("nan")).to(TYPE)
@@ -137,16 +157,34 @@ def losses(
         best = tl.max(z, 0)
         place = tl.where(best > top, start + tl.argmax(z, 0), place)
         top = tl.maximum(best, top)
-    rest = zero
+    rest, weighted, level, others = zero, zero, zero, zero + (size - 1)
     for start in range(0, size, BLOCK):
         classes, within, z = piece(logits, start, size, TYPE, BLOCK)
-        z = tl.where((classes == target) | (classes == place), -float("inf"), z)
-        rest += tl.sum(tl.exp((z - top) / tau), 0)
+        skipped = (classes == target) | (classes == place)
+        z = tl.where(skipped, -float("inf"), z)
+        each = tl.exp((z - top) / tau)
+        rest += tl.sum(each, 0)
+        if TO_UNIFORM + FROM_UNIFORM > 0:
+            # of a masked class the lowest number, of which 0·d is still 0
+            d = tl.where(skipped | (classes >= size), 0.0, tl.maximum((z - top) / tau, LOWEST))
+            weighted += tl.sum(each * d, 0)
+            level += tl.sum(d / others, 0)
     xi = (top - own) / tau + log1p(rest)
     parameter = tl.load(parameters + target * per_class, mask=good, other=1.0).to(TYPE)
     share = tl.load(shares + row).to(TYPE)
-    loss = tl.where(share == 0, 0.0, share * loss_of(xi, parameter, FORM))
+    keep = share
+    if SOFT:
+        share = zero  # of the target alone
+    loss = loss_of(xi, parameter, FORM)
     pulls = zero
+    if TO_UNIFORM + FROM_UNIFORM > 0:
+        weighted /= 1.0 + rest
+        mass = log1p(rest) - tl.log(others)
+        from_uniform = tl.minimum(mass - tl.maximum(level, LOWEST), -LOWEST)
+        divergence = TO_UNIFORM * (weighted - mass) + FROM_UNIFORM * from_uniform
+        loss += tl.load(lam_at).to(TYPE) * divergence
+        pulls = weighted  # there is no smoothing then
+    loss = tl.where(share == 0, 0.0, share * loss)
     if SMOOTH:
         smooth = tl.load(smooths + row).to(TYPE)
         of_top = of_largest(rest, top, own, tau)
@@ -155,7 +193,7 @@ def losses(
             classes, within, z = piece(logits, start, size, TYPE, BLOCK)
             each = log_odds_by_class(z, classes, target, place, top, tau, xi, of_top, log_all)
             numbers = tl.load(parameters + classes * per_class, mask=within, other=1.0).to(TYPE)
-            weight = tl.load(weights + classes, mask=within, other=0.0).to(TYPE) * smooth
+            weight = shares_of(weights, probabilities, classes, within, smooth, keep, SOFT, TYPE)
             loss += tl.sum(tl.where(weight == 0, 0.0, weight * loss_of(each, numbers, FORM)), 0)
             pulls += tl.sum(tl.where(weight == 0, 0.0, weight * ratio_of(each, numbers, FORM)), 0)
     tl.store(out + row, loss)
@@ -171,9 +209,12 @@ def gradients(
     logits,
     stride,
     index,
+    probabilities,
+    stride_of_probabilities,
     parameters,
     per_class,
     tau_at,
+    lam_at,
     weights,
     shares,
     smooths,
@@ -184,12 +225,16 @@ def gradients(
     size,
     FORM: tl.constexpr,
     SMOOTH: tl.constexpr,
+    SOFT: tl.constexpr,
+    TO_UNIFORM: tl.constexpr,
+    FROM_UNIFORM: tl.constexpr,
     TYPE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Write the gradient of the logits, every row's times its entry of ``upstream``."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * stride
+    probabilities += row * stride_of_probabilities
     gradient += row * size
     target, tau = tl.load(index + row), tl.load(tau_at).to(TYPE)
     good = (target >= 0) & (target < size)
@@ -199,19 +244,31 @@ def gradients(
     place = tl.load(places + row)
     parameter = tl.load(parameters + target * per_class, mask=good, other=1.0).to(TYPE)
     share = tl.load(shares + row).to(TYPE)
+    keep, others = share, 0.0 * share + (size - 1)
+    if SOFT:
+        share = 0.0 * share
     pull = tl.where(share == 0, 0.0, share * slope_of(xi, parameter, FORM))
     sure, p_of_target, log_total = sigmoid(xi), sigmoid(-xi), log1p(rest)
-    smooth = tl.load(smooths + row).to(TYPE)
+    smooth, lam = tl.load(smooths + row).to(TYPE), tl.load(lam_at).to(TYPE)
     own = tl.load(logits + target, mask=good, other=float("nan")).to(TYPE)
     of_top = of_largest(rest, top, own, tau)
     log_all = log_total + softplus(-xi)
     for start in range(0, size, BLOCK):
         classes, within, z = piece(logits, start, size, TYPE, BLOCK)
         q = tl.exp((z - top) / tau - log_total)
-        found = tl.where(classes == target, p_of_target * pulls - pull, q * (sure * pulls + pull))
+        if TO_UNIFORM + FROM_UNIFORM > 0:
+            d = tl.where(q > 0, (z - top) / tau, 0.0)
+            other = q * (TO_UNIFORM * (d - pulls) + FROM_UNIFORM) - FROM_UNIFORM / others
+            other = tl.where(z == -float("inf"), 0.0, share * lam * other)
+            other = tl.where(share == 0, 0.0, other)
+            found = tl.where(classes == target, -pull, q * pull + other)
+        else:
+            found = tl.where(
+                classes == target, p_of_target * pulls - pull, q * (sure * pulls + pull)
+            )
         if SMOOTH:
             each = log_odds_by_class(z, classes, target, place, top, tau, xi, of_top, log_all)
             numbers = tl.load(parameters + classes * per_class, mask=within, other=1.0).to(TYPE)
-            weight = tl.load(weights + classes, mask=within, other=0.0).to(TYPE) * smooth
+            weight = shares_of(weights, probabilities, classes, within, smooth, keep, SOFT, TYPE)
             found -= tl.where(weight == 0, 0.0, weight * ratio_of(each, numbers, FORM))
         tl.store(gradient + classes, found * above, mask=within)
