@@ -18,6 +18,7 @@ from softmargin.papers.pages import (
     evidence,
     index_page,
     same_networks,
+    seeds_told,
 )
 from softmargin.papers.write import dumps, read_numbers, read_results
 
@@ -63,12 +64,35 @@ def test_the_published_results_are_counted_by_distinct_trainings() -> None:
     results = read_results(ROOT / "results")
     found = evidence(results)
     assert ["gd-fig6", "gd-fig10", "lm-sec3"] in found["holds"]
-    assert {word: len(groups) for word, groups in found.items()}["holds"] == 7
+    assert {word: len(groups) for word, groups in found.items()}["holds"] == 8
     counts = count_verdicts(results)
     for path in ("README.md", "docs/verdicts.md", "results/README.md"):
         assert counts in " ".join((ROOT / path).read_text(encoding="utf-8").split()), path
     assert sum(meta["paper"] == "SM" for meta, _ in results) == 4
     assert "Four of the claims are our own" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def trained(task: str, *seeds: int) -> list[dict[str, Any]]:
+    return [{"config": {"task": task, "seed": seed}} for seed in seeds]
+
+
+@pytest.mark.parametrize(
+    ("common", "cells", "told"),
+    [
+        ({"data": "mnist"}, trained("a", 0, 1, 2), "3"),
+        ({}, [*trained("a", 0, 1), *trained("b", 0, 1, 2), *trained("a", 0)], "2 to 3"),
+        ({}, trained("a", 0), "1"),  # although the experiment was run with three
+        ({"inputs": "z-scored"}, [{"config": {"seed": 0, "seeds": [0, 1]}}] * 2, "2"),
+        ({}, [{"config": {"seed": 0, "width": w, "seeds": [0, w]}} for w in (1, 0)], "1 to 2"),
+        ({"runs": 10}, [{"config": {"folds": 10}}], "3"),  # seeds are runs of one cell
+    ],
+)
+def test_a_page_says_how_many_seeds_were_trained(
+    common: dict[str, Any], cells: list[dict[str, Any]], told: str
+) -> None:
+    configuration = {"common": common, "cells": cells}
+    assert seeds_told({"seeds": [0, 1, 2], "configuration": configuration}) == told
+    assert seeds_told({"seeds": [0], "configuration": configuration}) == ""
 
 
 def test_where_nothing_is_significant_the_page_says_how_many_seeds_would_be_needed() -> None:

@@ -130,9 +130,11 @@ class ByBeta:
 class ByAmount:
     """A score against the amount of what methods are trained under, a line for each base.
 
+    There is a chart for each task.
+
     Attributes:
         score: which score.
-        name: of the file.
+        name: of the file; that of the task is added where there are several tasks.
         title: of the chart.
         x_label: what the amount is.
         y_label: what is drawn.
@@ -150,7 +152,16 @@ class ByAmount:
 
     def __call__(self, runs: Runs) -> list[Chart]:
         """Draw it."""
-        (task,) = runs.judged
+        if len(runs.judged) == 1:
+            return [self._of(runs, runs.judged[0], self.name, self.title)]
+        return [
+            self._of(
+                runs.only(task), task, file_name(self.name, task), f"{self.title}, {task.name}"
+            )
+            for task in runs.judged
+        ]
+
+    def _of(self, runs: Runs, task: Task, name: str, title: str) -> Chart:
         values = runs.by_amount(self.score, task, self.option)
         plain = values.pop(runs.baseline) if self.gain else {}
         series = []
@@ -161,7 +172,7 @@ class ByAmount:
             level = float(self.score.of(runs, task, runs.baseline).mean())
             ends = [series[0].x[0], series[0].x[-1]]
             series.append(Series(runs.baseline, ends, [level, level], dashed=True))
-        return [lines(runs, self.name, self.title, self.x_label, self.y_label, series)]
+        return lines(runs, name, title, self.x_label, self.y_label, series)
 
 
 def by_length(runs: Runs, score: Score) -> Chart:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +27,6 @@ from softmargin.papers.grid import Method, Plan, Task, shrunk
 from softmargin.papers.methods import beta, betas, with_momentum
 from softmargin.papers.rows import (
     CONNECTED,
-    SEEDS,
-    THREE_SEEDS,
     USEFUL,
     Row,
     chosen,
@@ -50,7 +48,6 @@ def reliability_row(
     at_desk: Task,
     methods: Sequence[Method],
     said: Sequence[str] = (USEFUL,),
-    seeds: Mapping[str, int] = SEEDS,
 ) -> Row:
     """Return a figure of reliability diagrams, one for each β."""
     data = on_paper.paper_row.removesuffix(f", {on_paper.network}")
@@ -76,7 +73,6 @@ def reliability_row(
         tables=[ScoreTable(score) for score in (ECE, MCE, CONFIDENCE, ACCURACY)],
         charts=(reliability,),
         deviations=deviations((OPEN, *clipped), said),
-        seeds=seeds,
     )
 
 
@@ -90,7 +86,6 @@ RELIABILITY_ROWS = (
         desk.USEFUL_100_AUGMENTED,
         UP_TO_50,
         (USEFUL, AUGMENTED, BY_HELD_OUT),
-        THREE_SEEDS,
     ),
     reliability_row(12, recipes.TINY_34, desk.TINY, UP_TO_20, (CONNECTED,)),
     reliability_row(13, recipes.TINY_50, desk.TINY_WIDER, UP_TO_20, (CONNECTED,)),

@@ -36,7 +36,7 @@ from softmargin.papers.regimes import (
     short,
 )
 from softmargin.papers.regimes import SEEDS as REGIME_SEEDS
-from softmargin.papers.rows import FIVE_SEEDS, Row
+from softmargin.papers.rows import FIVE_ON_PAPER, Row
 from softmargin.papers.runs import Runs, Score
 from softmargin.papers.tables import MethodTable, ScoreTable, method_values, turned
 
@@ -315,7 +315,7 @@ FIGURE_1 = Row(
         "The paper gives no recipe for this figure: it is that of Table 1, with a further layer "
         "of two units without ReLU before the last one. Features are those of test images."
     ),
-    seeds=FIVE_SEEDS,
+    seeds={**FIVE_ON_PAPER, "desk": 5},
     notes=(
         "Spread is the distance of test features to their class's centre, over the mean distance "
         "between centres, so that a mere change of scale does not count. The median speaks of most "

@@ -308,6 +308,10 @@ class Plan:
             return [(shrunk(task), methods) for task, methods in self.desk]
         return self.paper if scale == "paper" else self.desk
 
+    def most_seeds(self, scale: str, count: int) -> int:
+        """Return how many of so many seeds some task has: those of large networks have fewer."""
+        return max(len(range(count)[: task.most_seeds]) for task, _ in self.grid(scale))
+
     def cells(self, scope: Scope) -> list[Cell]:
         """Return the cells of a scope, each once."""
         found = [

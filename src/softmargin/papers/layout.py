@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from softmargin.papers.outcome import SIGNIFICANT, Entry, ResultTable
+from softmargin.papers.outcome import SIGNIFICANT, Entry, ResultTable, p_told
 from softmargin.papers.statistics import summary
 
 ENOUGH = 3  # values for an interval, where some seeds have none
@@ -213,6 +213,4 @@ def _printed(value: float, digits: int) -> str:
 
 
 def _p_value(value: float | None) -> str:
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return p_told(value) if value is not None and math.isfinite(value) else NOTHING

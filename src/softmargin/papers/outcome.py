@@ -107,11 +107,24 @@ class Finding:
         Example:
             >>> Finding("a is 1 above b", True, 0.0039, 0.0625, 0.0117).told
             'a is 1 above b; p = 0.004 by paired t-test, 0.012 after Holm, 0.062 exact'
+            >>> Finding("a is 1 above b", True, 2e-6, 0.0625, 4e-5).told
+            'a is 1 above b; p < 0.001 by paired t-test, < 0.001 after Holm, 0.062 exact'
         """
         if self.p is None or self.exact is None or self.adjusted is None:
             return self.text
-        t, holm, exact = (f"{p:.3f}" for p in (self.p, self.adjusted, self.exact))
-        return f"{self.text}; p = {t} by paired t-test, {holm} after Holm, {exact} exact"
+        t, holm, exact = (p_told(p) for p in (self.p, self.adjusted, self.exact))
+        equals = "" if t.startswith("<") else "= "
+        return f"{self.text}; p {equals}{t} by paired t-test, {holm} after Holm, {exact} exact"
+
+
+def p_told(p: float) -> str:
+    """Return a p-value as tables and findings have it.
+
+    Example:
+        >>> p_told(0.0625), p_told(0.0002)
+        ('0.062', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def index_page(results: Results) -> str:
             f"{meta['paper']}, {meta['where']}",
             meta["claim"],
             trained_on(meta),
-            f"{meta['scale']}, {len(meta['seeds'])}",
+            f"{meta['scale']}, {seeds_told(meta) or NOTHING}",
             outcome.verdict.told,
             ", ".join(shared[meta["id"]]) or NOTHING,
         ]
@@ -127,7 +127,7 @@ def _pivot(table: Layout, shown: str) -> str:
 def _claim_row(
     meta: Mapping[str, Any], outcome: Outcome, groups: Iterable[Sequence[str]]
 ) -> list[str]:
-    verdict, seeds = outcome.verdict, len(meta["seeds"])
+    verdict, seeds = outcome.verdict, seeds_told(meta)
     others = [name for group in groups if meta["id"] in group for name in group]
     others.remove(meta["id"])
     counted = verdict.counts and f"{capital(verdict.counts)}."
@@ -135,7 +135,7 @@ def _claim_row(
     return [
         f"[{meta['id']}](../results/{meta['id']}/README.md)",
         meta["claim"],
-        f"{meta['scale']}, {f'{seeds} seeds' if seeds > 1 else 'no seeds'}",
+        f"{meta['scale']}, {seeds or 'no'} seeds",
         ", counted with ".join(filter(None, (f"**{verdict.told}**", ", ".join(others)))),
         "<br>".join(part for part in (counted, deciding) if part),
     ]
@@ -219,12 +219,41 @@ def trained_on(meta: Mapping[str, Any]) -> str:
     return ", ".join(said) or NOTHING
 
 
+def seeds_told(meta: Mapping[str, Any]) -> str:
+    """Return how many seeds networks were trained with, ``"3 to 12"`` where some have fewer.
+
+    Theory has none.
+    """
+    counts = sorted(len(seeds) for seeds in _seeds_by_task(meta))
+    return " to ".join(str(count) for count in dict.fromkeys((*counts[:1], *counts[-1:])))
+
+
+def _which_seeds(meta: Mapping[str, Any]) -> str:
+    told = seeds_told(meta)
+    all_of_them = sorted(set().union(*_seeds_by_task(meta)))
+    fewer = "; fewer are the first of these" if " to " in told else ""
+    return f"{told} ({', '.join(map(str, all_of_them))}{fewer})" if told else "none"
+
+
+def _seeds_by_task(meta: Mapping[str, Any]) -> list[set[int]]:
+    if len(meta["seeds"]) < 2:
+        return []
+    common = meta["configuration"]["common"]
+    found: dict[str, set[int]] = {}
+    for cell in meta["configuration"]["cells"]:
+        config = {**common, **cell["config"]}
+        one = [config["seed"]] if "seed" in config else meta["seeds"]
+        trained = {name: each for name, each in config.items() if name not in ("seed", "seeds")}
+        task = config.get("task") or repr(sorted(trained.items()))
+        found.setdefault(task, set()).update(config.get("seeds", one))
+    return list(found.values())
+
+
 def setup_of(meta: Mapping[str, Any], outcome: Outcome) -> dict[str, str]:
     """Return what was run, by name."""
-    seeds = meta["seeds"]
     return {
         "scale": SCALES.get(meta["scale"], meta["scale"]),
-        "seeds": f"{len(seeds)} ({', '.join(map(str, seeds))})",
+        "seeds": _which_seeds(meta),
         **{key: str(value) for key, value in outcome.setup.items()},
         **{f"data, {name}": text for name, text in told(meta).items()},
         "differs from the paper's recipe": meta["deviations"] or "no known differences",

@@ -23,7 +23,7 @@ from softmargin.charts.vega import caption, script, specification
 from softmargin.papers.core import SCALES, Experiment, experiments, usual_folder
 from softmargin.papers.layout import DETAILS, NOTHING, Layout, layout
 from softmargin.papers.outcome import VERDICTS, Outcome, Verdict
-from softmargin.papers.pages import LONGEST_OPEN, capital, setup_of, source, whose
+from softmargin.papers.pages import LONGEST_OPEN, capital, seeds_told, setup_of, source, whose
 from softmargin.papers.provenance import not_comparable
 from softmargin.papers.store import CELLS, ERROR, RESULT, CellStore
 from softmargin.papers.write import read_results
@@ -98,6 +98,7 @@ def results_page(folder: Path) -> str:
         nothing=NOTHING,
         longest_open=LONGEST_OPEN,
         capital=capital,
+        seeds_told=seeds_told,
         source=source,
         whose=whose,
     )

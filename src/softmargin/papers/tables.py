@@ -118,7 +118,7 @@ def some_epochs(runs: Runs, curve: Score, shares: Sequence[float]) -> list[int]:
 
 @dataclass(frozen=True)
 class AmountTable:
-    """A score of one task by what methods are trained under: bases by condition.
+    """A score by what methods are trained under, bases by condition; a table for each task.
 
     Attributes:
         score: which score.
@@ -135,8 +135,14 @@ class AmountTable:
     note: str = ""
 
     def __call__(self, runs: Runs) -> list[ResultTable]:
-        """Return the table."""
-        (task,) = runs.judged
+        """Return the tables, which name their task where there are several."""
+        found = [self._of(runs.only(task), task) for task in runs.judged]
+        if len(found) == 1:
+            return found
+        pairs = zip(found, runs.judged, strict=True)
+        return [replace(table, title=f"{table.title}, {task.name}") for table, task in pairs]
+
+    def _of(self, runs: Runs, task: Task) -> ResultTable:
         values: dict[Key, Floats] = {}
         for base in runs.by_amount(self.score, task):
             if self.plain:
@@ -150,7 +156,7 @@ class AmountTable:
             plain = {self.plain: printed(table)[row][column]}
             paper = {base: {**plain, **numbers} for base, numbers in paper.items()}
         row = "" if self.plain else runs.baseline
-        return [compared(runs, self.score, values, paper, row, self.plain, note=self.note)]
+        return compared(runs, self.score, values, paper, row, self.plain, note=self.note)
 
 
 # --- what tables are made of
