@@ -69,6 +69,23 @@ def test_equals_one_after_the_other(options, reduction, soft, weighted):
         assert_close(torch.autograd.grad(ours, leaves, upstream, retain_graph=True), expected)
 
 
+@pytest.mark.parametrize("place", [0, 20, 31, 69])
+@pytest.mark.parametrize("soft", [False, True], ids=["classes", "probabilities"])
+@pytest.mark.parametrize("options", ["smoothed", "levelled"])
+def test_rows_that_are_done_before_the_kernel_declines_are_done_again(place, soft, options):
+    """Gradients take the place of the logits: those are lost, and have to be computed once more."""
+    (input, weight, bias), target = problem(soft=soft)
+    with torch.no_grad():
+        input[place] *= 1e35  # a loss that the kernel leaves to others, after the rows before it
+    ours = F.linear_gradient_decay_loss(
+        input, weight, target, linear_bias=bias, reduction="sum", **OPTIONS[options]
+    )
+    theirs = separately(input, weight, bias, target, reduction="sum", **OPTIONS[options])
+    assert_close(ours, theirs)
+    leaves = input, bias  # in the weight's gradient the one sample hides the others
+    assert_close(torch.autograd.grad(ours, leaves), torch.autograd.grad(theirs, leaves))
+
+
 @pytest.mark.parametrize("needed", [(0,), (1,), (2,), (0, 2)])
 def test_only_what_is_asked_for(needed):
     leaves, target = problem()

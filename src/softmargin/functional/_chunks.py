@@ -15,7 +15,7 @@ from torch import Tensor
 
 from softmargin.functional import _checks as checks
 from softmargin.functional._class_chunks import Decay, step_through_classes
-from softmargin.functional._fused import ROOM
+from softmargin.functional._fused import ROOM, Overwritten
 from softmargin.functional._plain_directions import full_precision
 from softmargin.functional._products import Gradients, Products, Samples
 from softmargin.functional.margins import needs_plain_operations
@@ -155,10 +155,13 @@ def _step_through(
     return loss, [None if x is None else x.to(dtype) for x, dtype in zip(sums, dtypes, strict=True)]
 
 
-def _rows_at_a_time(weight: Tensor) -> int:
-    """Return how many rows to do at a time: their logits are half as large as the weight."""
+def _rows_at_a_time(weight: Tensor, copies: int) -> int:
+    """Return how many rows to do at a time: all copies together are as large as the weight.
+
+    Every step adds to the gradient of the whole weight, so that few steps are faster.
+    """
     classes, size = weight.shape
-    rows = max(size // 2, LEAST_LOGITS // classes, LEAST_ROWS)
+    rows = max(size // copies, LEAST_LOGITS // classes, LEAST_ROWS)
     return max(1, min(rows, MOST_LOGITS // classes))
 
 
@@ -169,27 +172,26 @@ def _step_through_rows(
     input, index = products.input, job.samples.index()
     learning = any(x is not None for x in sums)
     kind = "none" if job.reduction == "none" else "sum"
-    step = min(_rows_at_a_time(products.weight), len(input))
+    # a gradient takes the place of its logits, unless those are needed once more
+    copies = 1 if products.angle is None and upstream is None else 1 + learning
+    step = min(_rows_at_a_time(products.weight, copies), len(input))
     # made once: of blocks that come and go, an allocator may keep more than it gives
-    room = input.new_empty((1 + learning, step * len(products.weight)))
+    room = input.new_empty((copies, step * len(products.weight)))
     parts = []
     for start in range(0, len(input), step):
         rows = slice(start, start + step)
         some, target = products.part(rows), job.samples.target[rows]
-        logits = some.write(room[0])
-        if some.own is not None and index is not None:
-            logits.scatter_(1, index[rows], some.own)
+        logits = _write(some, room[0], index, rows)
         if not learning:
             parts.append(job.of_logits(logits, target, kind))
             continue
-        leaf = logits.detach().requires_grad_()
-        setattr(leaf, ROOM, room[1, : logits.numel()].view_as(logits))
-        with torch.enable_grad():
-            loss = job.of_logits(leaf, target, kind)
-        above = None if upstream is None else upstream[rows]
-        (gradient,) = torch.autograd.grad(loss, leaf, above)
-        parts.append(loss.detach())
-        del loss, leaf
+        given = job.of_logits, target, kind, None if upstream is None else upstream[rows]
+        try:
+            loss, gradient = _differentiate(logits, *given, room[-1])
+        except Overwritten:
+            logits = _write(some, room[0], index, rows)
+            loss, gradient = _differentiate(logits, *given)
+        parts.append(loss)
         if some.own is not None and index is not None:
             gradient = gradient.contiguous()
             if sums[3] is not None:
@@ -198,3 +200,33 @@ def _step_through_rows(
         own_rows = [None if x is None else x[rows] for x in sums[:1]] + sums[1:]
         some.add_gradients(some.through_angle(gradient, logits), own_rows)
     return torch.cat(parts) if kind == "none" else torch.stack(parts).sum()
+
+
+def _write(some: Products, room: Tensor, index: Tensor | None, rows: slice) -> Tensor:
+    """Write the logits of some rows, with the targets' own, to a part of some room."""
+    logits = some.write(room)
+    if some.own is not None and index is not None:
+        logits.scatter_(1, index[rows], some.own)
+    return logits
+
+
+def _differentiate(
+    logits: Tensor,
+    of_logits: OfLogits,
+    target: Tensor,
+    reduction: str,
+    upstream: Tensor | None,
+    room: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return a loss and its gradient, in some room if there is any, where the kernel computes it.
+
+    Raises:
+        Overwritten: if that room is the logits' own, and the kernel may have gone half the way.
+    """
+    leaf = logits.detach().requires_grad_()
+    if room is not None:
+        setattr(leaf, ROOM, room[: logits.numel()].view_as(logits))
+    with torch.enable_grad():
+        loss = of_logits(leaf, target, reduction)
+    (gradient,) = torch.autograd.grad(loss, leaf, upstream)
+    return loss.detach(), gradient

@@ -23,7 +23,15 @@ ONE = {dtype: torch.empty((), dtype=dtype, device="cpu") for dtype in TYPES}
 """By dtype, a tensor of the shape of a loss: to make another like it is the quickest way to one."""
 
 ROOM = "_softmargin_room"
-"""An attribute of logits that names a tensor of their shape to write the gradient to."""
+"""An attribute of logits that names a tensor of their shape to write the gradient to.
+
+It may be the logits themselves, where nothing else reads them.
+"""
+
+
+class Overwritten(Exception):
+    """The kernel has declined, and may have written gradients over some of the logits."""
+
 
 WORTH_THREADS = 16384
 """Fewer logits than these are done before another thread has woken up."""
@@ -133,6 +141,8 @@ def run(
     except RuntimeError:  # a tensor without values of its own
         return None
     if kernel is None or kernel.loss(packed):
+        if gradient is not None and gradient.data_ptr() == logits.data_ptr():
+            raise Overwritten
         return None
     return loss, gradient, packed, (logits, target, weight, per_class)
 
