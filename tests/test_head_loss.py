@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from head_cases import EVERY_OPTION
-from softmargin import heads, losses
+from softmargin import functional, heads, losses
 from softmargin.functional import _chunks, _class_chunks
 
 N, D, C = 45, 7, 6
@@ -161,6 +161,29 @@ def test_probabilities(name):
     target = torch.randn(N, C, dtype=torch.float64).softmax(1)
     ours, theirs = both_ways(head, features, target, losses.GradientDecayLoss(0.5))
     assert_close(ours, theirs)
+
+
+def decay_and_size(input, target, **options):
+    loss = functional.gradient_decay_loss(input, target, **options)
+    return loss + 0.01 * input.square().sum()
+
+
+def size_and_decay(input, target, **options):
+    size = 0.01 * input.square().sum()
+    return size + functional.gradient_decay_loss(input, target, **options)
+
+
+@pytest.mark.parametrize("function", [decay_and_size, size_and_decay])
+def test_a_loss_of_your_own_may_read_the_logits_again(function):
+    """Then the gradient must not take their place."""
+
+    class Own(losses.LogitLoss):
+        pass
+
+    Own.function = Own._unwrapped = staticmethod(function)
+    head, features, target = problem("LinearHead-0", torch.float32)
+    ours, theirs = both_ways(head, features, target, Own({}, None, -100, "sum", 0.0))
+    assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_learned_settings_have_gradients():

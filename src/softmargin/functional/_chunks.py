@@ -172,8 +172,10 @@ def _step_through_rows(
     input, index = products.input, job.samples.index()
     learning = any(x is not None for x in sums)
     kind = "none" if job.reduction == "none" else "sum"
-    # a gradient takes the place of its logits, unless those are needed once more
-    copies = 1 if products.angle is None and upstream is None else 1 + learning
+    # a gradient takes the place of its logits, unless those are needed once more: for angles, for
+    # another gradient, or by a loss that is not known to read them only once
+    in_place = job.decay is not None and products.angle is None and upstream is None
+    copies = 1 if in_place else 1 + learning
     step = min(_rows_at_a_time(products.weight, copies), len(input))
     # made once: of blocks that come and go, an allocator may keep more than it gives
     room = input.new_empty((copies, step * len(products.weight)))
