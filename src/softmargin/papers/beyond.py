@@ -58,7 +58,7 @@ LESS = tuple(  # what is harder to learn from: few images, wrong labels, another
         part,
         data,
         images=part["train"],
-        most_seeds=desk.RESIDUAL_SEEDS,
+        most_seeds=desk.FEW_SEEDS,
     )
     for data, note, training, part in (
         ("svhn", "no augmentation", {}, {"train": 4500, "held_out": 500}),

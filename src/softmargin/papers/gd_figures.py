@@ -16,8 +16,6 @@ from softmargin.papers.gd_tables import (
     FIVE,
     NOT_TWO,
     OPEN,
-    PLAIN_10,
-    PLAIN_100,
     RESIDUAL_BETAS,
     UP_TO_20,
     UP_TO_50,
@@ -128,8 +126,8 @@ FIGURE_8 = Row(
     "less momentum.",
     plan=Plan(
         desk=[
-            (PLAIN_100, (*RESIDUAL_BETAS, WARM, *SLOWER)),
-            (PLAIN_10, (*RESIDUAL_BETAS, WARM)),
+            (desk.USEFUL_100, (*RESIDUAL_BETAS, WARM, *SLOWER)),
+            (desk.USEFUL_10_PLAIN, (*RESIDUAL_BETAS, WARM)),
         ],
         paper=[
             (recipes.CIFAR100[0], (*FIVE, WARM, *SLOWER)),

@@ -11,7 +11,7 @@ from softmargin.papers import methods as m
 from softmargin.papers.charts import ByAmount, ByEpoch, Differences
 from softmargin.papers.desk import SMOOTHED
 from softmargin.papers.findings import Compare, compare
-from softmargin.papers.grid import Method, Plan, Task, shrunk
+from softmargin.papers.grid import Method, Plan, Task, each, shrunk
 from softmargin.papers.outcome import Finding
 from softmargin.papers.printed import printed
 from softmargin.papers.rows import CONNECTED, Row, chosen, deviations
@@ -25,12 +25,9 @@ SUPPLEMENT = (
 )
 OTHER_STEPS = "Batch, learning rate and epochs are others than the paper's (see the setup)."
 _RESIDUAL = (
-    "Residual networks are small, and trained on all images that are there, augmented, with three "
-    "seeds. Their batch, learning rate and weight decay are those that gd-tab4 has on CIFAR-100 "
-    "with augmentation, for half the epochs; no others were tried."
-)
-RESIDUAL = deviations(
-    (SUPPLEMENT,), (_RESIDUAL, "Fully connected ones were run first, and are in lm-tab1.")
+    "Residual networks are small, and trained on all images that are there, augmented. Their "
+    "batch, learning rate and weight decay are those that gd-tab4 has on CIFAR-100 with "
+    "augmentation, for half the epochs; no others were tried."
 )
 WITH_CONNECTED = (
     "Fully connected networks stand beside them, on images reduced to 16×16, without "
@@ -38,6 +35,7 @@ WITH_CONNECTED = (
     "five seeds, on whole images, was concluded from before the residual networks were trained.",
     OTHER_STEPS,
 )
+RESIDUAL = deviations((SUPPLEMENT,), (_RESIDUAL, *WITH_CONNECTED))
 SMALL = shrunk(desk.ABLATION_RESIDUAL)  # fewer methods: each network is trained by itself
 
 # --- divergences by λ: Table 1
@@ -93,13 +91,12 @@ TABLE_1 = Row(
         ),
     ),
     charts=(ByAmount(ERROR, "error-by-lambda", "Error rate by λ", "λ", "error rate (%)"),),
-    deviations=deviations((SUPPLEMENT,), (_RESIDUAL, *WITH_CONNECTED)),
+    deviations=RESIDUAL,
     baseline=m.SOFTMAX.name,
 )
 
 # --- related methods: Table 2
 
-RELATED = (m.SOFTMAX, m.SUPER_SYMMETRY, *SMOOTHED, OURS)
 TABLE_2 = Row(
     id="lm-tab2",
     title="Error rate of related methods",
@@ -107,9 +104,12 @@ TABLE_2 = Row(
     claim="Regularised logits beat plain softmax, label smoothing with any λ, and a "
     "super-symmetric classifier.",
     plan=Plan(
-        desk=[(desk.ABLATION_RESIDUAL, RELATED)],
-        paper=[(recipes.ABLATION, RELATED)],
-        smoke=[(SMALL, (m.SOFTMAX, m.SUPER_SYMMETRY, SMOOTHED[2], OURS))],
+        desk=each([desk.ABLATION_RESIDUAL, desk.RELATED], desk.RELATED.methods),
+        paper=[(recipes.ABLATION, desk.RELATED.methods)],
+        smoke=[
+            (SMALL, (m.SOFTMAX, m.SUPER_SYMMETRY, SMOOTHED[2], OURS)),
+            (shrunk(desk.RELATED), desk.RELATED.methods),
+        ],
     ),
     findings=[
         Compare(ERROR, OURS.name, -1, other=other.name)
@@ -152,7 +152,7 @@ RISE = replace(
 def falls_with_softmax(runs: Runs, task: Task) -> list[Finding]:
     """Find whether mean ρ̂ of softmax is lower in the last epoch than in the first."""
     values = {score.title: score.of(runs, task, m.SOFTMAX) for score in (LAST, FIRST)}
-    return [compare("mean ρ̂ of softmax", values, ("last", "first"), -1, 3)]
+    return [compare(f"on {task.name}, mean ρ̂ of softmax", values, ("last", "first"), -1, 3)]
 
 
 _CURVES = (m.SOFTMAX, SMOOTHED[2], OURS)
@@ -163,9 +163,9 @@ FIGURE_3 = Row(
     claim="Plain softmax lets ρ̂ fall all through training; with regularised logits or label "
     "smoothing it falls at first and then rises.",
     plan=Plan(
-        desk=[(desk.ABLATION_RESIDUAL, _CURVES)],
+        desk=each([desk.ABLATION_RESIDUAL, desk.RELATED], _CURVES),
         paper=[(recipes.ABLATION, _CURVES)],
-        smoke=[(SMALL, _CURVES)],
+        smoke=each([SMALL, shrunk(desk.RELATED)], _CURVES),
     ),
     findings=(
         Compare(RISE, SMOOTHED[2].name, 1),
@@ -353,7 +353,7 @@ SECTION_3 = Row(
     claim="A convolutional network is not trained at all by the hinge loss of its two deciding "
     "logits, whose gradient is too sparse; the mean over all others (14) trains it.",
     plan=Plan(
-        desk=[(replace(desk.USEFUL_100, most_seeds=desk.RESIDUAL_SEEDS), _PAIRS)],
+        desk=[(desk.USEFUL_100, _PAIRS)],
         paper=[(recipes.ABLATION, _PAIRS)],
     ),
     findings=(
@@ -365,7 +365,7 @@ SECTION_3 = Row(
     charts=(Differences(ERROR),),
     deviations=deviations(
         (SUPPLEMENT, "The paper tells this of first experiments and prints no numbers."),
-        ("The network is residual and has batch normalisation; three seeds.",),
+        ("The network is residual and has batch normalisation.",),
     ),
 )
 

@@ -56,7 +56,7 @@ class ScoreTable:
 
 @dataclass(frozen=True)
 class MethodTable:
-    """Scores of one task by method: methods are rows, scores columns, unless it is transposed.
+    """Scores by method, a table for each task: methods are rows, unless it is transposed.
 
     Attributes:
         title: of the table.
@@ -65,8 +65,8 @@ class MethodTable:
         paper: name of the printed table, or nothing.
         transposed: whether scores are rows.
         note: under the table.
-        serves: name of the task that is served by the one that is shown; by default it is the
-            only one that serves none.
+        serves: name of the task that is served by those that are shown; by default they serve
+            none.
     """
 
     title: str
@@ -78,8 +78,10 @@ class MethodTable:
     serves: str = ""
 
     def __call__(self, runs: Runs) -> list[ResultTable]:
-        """Return the table."""
-        (task,) = (each for each in runs.tasks if each.serves == self.serves)
+        """Return the tables, which name their task where there are several."""
+        return _by_task(runs, [each for each in runs.tasks if each.serves == self.serves], self._of)
+
+    def _of(self, runs: Runs, task: Task) -> ResultTable:
         values = method_values(runs, task, self.scores, self.methods)
         table = compared(
             runs,
@@ -91,7 +93,7 @@ class MethodTable:
             note=self.note,
         )
         heading = "" if self.transposed else "trained with"
-        return [replace(table, title=self.title, row_heading=heading)]
+        return replace(table, title=self.title, row_heading=heading)
 
 
 @dataclass(frozen=True)
@@ -136,11 +138,7 @@ class AmountTable:
 
     def __call__(self, runs: Runs) -> list[ResultTable]:
         """Return the tables, which name their task where there are several."""
-        found = [self._of(runs.only(task), task) for task in runs.judged]
-        if len(found) == 1:
-            return found
-        pairs = zip(found, runs.judged, strict=True)
-        return [replace(table, title=f"{table.title}, {task.name}") for table, task in pairs]
+        return _by_task(runs, runs.judged, self._of)
 
     def _of(self, runs: Runs, task: Task) -> ResultTable:
         values: dict[Key, Floats] = {}
@@ -160,6 +158,17 @@ class AmountTable:
 
 
 # --- what tables are made of
+
+
+def _by_task(
+    runs: Runs, tasks: Sequence[Task], of: Callable[[Runs, Task], ResultTable]
+) -> list[ResultTable]:
+    """Return a table for each task, with its name in the title where there are several."""
+    tables = [of(runs.only(task), task) for task in tasks]
+    if len(tables) == 1:
+        return tables
+    pairs = zip(tables, tasks, strict=True)
+    return [replace(table, title=f"{table.title}, {task.name}") for table, task in pairs]
 
 
 def score_values(runs: Runs, score: Score, scaled: bool = False) -> dict[Key, Floats]:
