@@ -105,23 +105,28 @@ def test_classes(call, dtype, reduction, counted):
         target[0] = -100
         weight = torch.rand(5)
         compare(function, logits, target, **options, reduction=reduction, weight=weight)
-    if not (options.get("compensate") and dtype in _fused.HALF):
-        assert counted
-        assert not any(counted)
+    assert counted
+    assert not any(counted)
 
 
 @each_option
 @each_dtype
-@pytest.mark.parametrize("soft", [False, True], ids=["classes", "probabilities"])
-def test_smoothed(call, dtype, soft, counted):
+@pytest.mark.parametrize(
+    ("soft", "smoothing"),
+    [(False, 0.1), (False, 1.0), (True, 0.0), (True, 0.1)],
+    ids=["smoothed", "all smoothed", "probabilities", "smoothed probabilities"],
+)
+def test_spread(call, dtype, soft, smoothing, counted):
     function, options = OPTIONS[call]
     logits, target = problem((9, 5), dtype, soft)
+    if not soft:
+        target[1] = -100
     for reduction in ("none", "mean"):
         for weight in (None, torch.rand(5)):
-            shared = {"label_smoothing": 0.1, "reduction": reduction, "weight": weight}
+            shared = {"label_smoothing": smoothing, "reduction": reduction, "weight": weight}
             compare(function, logits, target, **options, **shared)
+    assert counted
     assert not any(counted)
-    assert bool(counted) == (not options.get("compensate") and "Regularized" not in call)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 15, 16, 17, 31, 33, 100, 1000, 5000])
@@ -131,8 +136,9 @@ def test_numbers_of_classes(classes, smoothing, dtype, counted):
     logits, target = problem((19, classes), dtype)
     for function, options in ((F.gradient_decay_loss, {"beta": 0.1}), (F.focal_loss, {})):
         compare(function, logits, target, **options, label_smoothing=smoothing)
-    if not smoothing:
-        compare(F.regularized_softmax_loss, logits, target)
+    for divergence in ("symmetric", "logits_to_uniform", "uniform_to_logits"):
+        shared = {"divergence": divergence, "label_smoothing": smoothing}
+        compare(F.regularized_softmax_loss, logits, target, **shared)
     assert not any(counted)
 
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "call.h"
 #include "lanes.h"
+#include <cmath>
 
 namespace {
 
@@ -16,7 +17,9 @@ struct Batch {
   double rival[TILE];                 // the largest of the other logits
   double weighted[TILE], level[TILE]; // Σ e d / total, and Σ d
   double scale[TILE], weight[TILE];
-  int64_t place[TILE]; // the target, or the largest class
+  double plain[TILE], pull[TILE]; // with compensation: weight times sigmoid(ξ) and sigmoid(ξ - log β)
+  int64_t target[TILE]; // the class, or where probabilities begin
+  int64_t place[TILE];  // the class, or the largest one
   bool counted[TILE];
   bool good = true; // false if a row needs what only the other path does
 };
@@ -51,6 +54,11 @@ inline void focal(Doubles xi, double gamma, Doubles &loss, Doubles &slope) {
   loss = power * entropy;
   // where the entropy is large, possibly infinite, `other` has long been 0
   slope = power * (other * smaller(entropy, all<double>(1e3)) * gamma + sure);
+}
+
+inline double sigmoid(double x) {
+  const double small = exp(-fabs(x));
+  return (x >= 0 ? 1 : small) / (1 + small);
 }
 
 // ξ, loss and slope from what the rows have found

@@ -191,6 +191,8 @@ double total(const double *values, int64_t count) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+bool half(const Call &call) { return call.logits_type == BFLOAT16 || call.logits_type == FLOAT16; }
+
 // The number that gives the batch the mean gradient at the targets that β = 1 would have.
 double compensation(const Plan &plan, int64_t count) {
   const double own = total(plan.own, count);
@@ -219,7 +221,7 @@ void finish(const Call &call, const Plan &plan, double norm) {
   double factor = 1;
   if (call.compensate) {
     factor = compensation(plan, count);
-    if (call.gradient) {
+    if (call.gradient && !half(call)) {
       Call alone = call;
       alone.upstream = nullptr;
       const Scaling scaling{&alone, factor};
@@ -338,7 +340,17 @@ __attribute__((visibility("default"))) int32_t softmargin_loss(const Call *given
     plan.own = room + 2 * count;
   }
   ask_for_large_pages(call);
-  const bool good = in_parallel({rows_of, &plan, count, true}, call.threads);
+  bool good = true;
+  if (call.compensate && half(call) && call.gradient) {
+    // a gradient that is rounded once has to know its factor before
+    Call before = call;
+    before.gradient = nullptr;
+    Plan first = plan;
+    first.call = &before;
+    good = in_parallel({rows_of, &first, count, true}, call.threads);
+    plan.scale *= good ? compensation(plan, count) : 1;
+  }
+  good = good && in_parallel({rows_of, &plan, count, true}, call.threads);
   if (good) finish(call, plan, norm);
   free(room);
   return good ? DONE : DECLINED;

@@ -90,6 +90,9 @@ inline double over_tau(double value, const Call &call) {
   return call.tau == 1 ? value : value / call.tau;
 }
 
+// Whether there is a λ·D.
+inline bool diverges(const Call &call) { return call.to_uniform != 0 || call.from_uniform != 0; }
+
 // The vectors of some rows folded into a number each: the function is given row and number.
 template <class Real, class Fold, class Function>
 inline void fold_rows(const Vector<Real> *vectors, int64_t count, Fold of_two, Function function) {
@@ -169,6 +172,13 @@ void gradient_of_target(const Row<Real> &row, const Call &call, Batch &batch, in
   row.gradient[batch.place[t]] = Real(-pull);
 }
 
+// How much β = 1 and β itself pull.
+template <class Real>
+void pulls_of_target(const Row<Real> &, const Call &, Batch &batch, int64_t t) {
+  batch.plain[t] = batch.weight[t] * sigmoid(batch.xi[t]);
+  batch.pull[t] = batch.weight[t] * sigmoid(batch.xi[t] - batch.parameter[t]);
+}
+
 // The same with λ·D, how far the others are from level. With d_i = z_i - rival, the derivatives
 // are q_i (d_i - Σ q d) for D(q‖u) and q_i - 1/(C-1) for D(u‖q). Not with masked classes.
 template <class Real>
@@ -216,119 +226,7 @@ void finish_divergence(const Row<Real> &row, const Call &call, Batch &batch, int
   row.gradient[batch.place[t]] = Real(-unit * batch.slope[t]);
 }
 
-// A loss whose target is spread over the classes, Σ y_c·loss_c. With e_i in units of the largest
-// logit's exponential, T their sum and S_c = T - e_c, ∂ξ_c/∂z_i is e_i/S_c, and -1 for i = c. So
-// with a_c = y_c·slope_c/S_c the gradient is e_i Σ a - T a_i. For the largest class S_c is summed
-// without it, since T - e_c would cancel; everything about that class is in the batch.
-template <class Real>
-void rival_of_best(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
-  constexpr int N = Lanes<Real>::count;
-  Vector<Real> best = all<Real>(-INFINITY), next = best;
-  each_logit<false, false>(row, 0, row.padded, 0, Real(-INFINITY), [&](int64_t, Vector<Real> z) {
-    next = larger(smaller(z, best), next);
-    best = larger(z, best);
-  });
-  const Real first = maximum<Real>(best);
-  int64_t place = 0;
-  while (place < row.classes - 1 && row.logits[place] != first) place++;
-  // in its lane the second largest is the runner-up, in the others the best one
-  best[place % N] = next[place % N];
-  batch.rival[t] = maximum<Real>(best);
-  batch.gap[t] = over_tau(batch.rival[t] - first, call);
-  batch.place[t] = place;
-  if (call.log_betas) batch.parameter[t] = call.log_betas[place];
-}
-
-template <class Real>
-void sums_of_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
-  const int64_t place = batch.place[t];
-  const Real second = Real(batch.rival[t]), divisor = Real(call.tau);
-  double total = 0;
-  for (int64_t start = 0; start < row.padded; start += BLOCK) {
-    Vector<Real> part{};
-    each_logit<true, true>(row, start, end_of_block(row, start), place, Real(-INFINITY),
-                 [&](int64_t i, Vector<Real> z) {
-                   Vector<Real> d = z - second;
-                   if (call.tau != 1) d /= divisor;
-                   at(row.d, i) = d;
-                   part += at(row.z, i) = exponential<Real>(d);
-                 });
-    total += sum<Real>(part);
-  }
-  batch.total[t] = total;
-  row.d[place] = 0;
-  pad(row.d, row, Real(0));
-  pad(row.shares, row, Real(0));
-}
-
-template <class Real> struct Spread {
-  Real kappa, total, lead, log_total, gamma;
-};
-
-// The loss of some classes, and slope/S_c: log p_c is d_c - lead - log T
-template <class Real, int form>
-inline Vector<Real> by_class(const Spread<Real> &of, Vector<Real> e, Vector<Real> d,
-                             Vector<Real> beta, Vector<Real> log_beta, Vector<Real> &loss) {
-  const Vector<Real> em = e * of.kappa, rest = of.total - em;
-  if constexpr (form == FOCAL) {
-    const Vector<Real> sure = rest / of.total, minus_log_p = of.lead + of.log_total - d;
-    Vector<Real> power = sure * sure;
-    if (of.gamma == 1) power = sure;
-    else if (of.gamma != 2) power = exponential<Real>(logarithm<Real>(sure) * of.gamma);
-    loss = minus_log_p * power;
-    return power * (1 + minus_log_p * em / rest * of.gamma) / of.total;
-  }
-  const Vector<Real> sum_of_all = rest + em * beta, zero{};
-  const Split<Real> parts = split<Real>(sum_of_all);
-  if constexpr (form == SOFTPLUS) {
-    // log(1 + u) with u = S_c/(β e_c): by u itself where it is small
-    const Vector<Real> u = rest / (em * beta);
-    const auto small = u < Real(0.4);
-    const Split<Real> chosen{small ? u : parts.f, small ? zero : parts.exponent};
-    loss = logarithm<Real>(chosen) + (small ? zero : of.lead - d - log_beta);
-  } else {
-    loss = logarithm<Real>(parts) + (of.lead - d);
-  }
-  return 1 / sum_of_all;
-}
-
-template <class Real, int form>
-void finish_spread(const Row<Real> &row, const Call &call, Batch &batch, int64_t t) {
-  constexpr int N = Lanes<Real>::count;
-  const double kappa = batch.odds[t], others = batch.total[t], total = 1 + kappa * others;
-  const double share = row.shares[batch.place[t]];
-  double loss = share * batch.loss[t], sum_a = 0;
-  row.shares[batch.place[t]] = 0;
-  const Vector<Real> beta = all<Real>(form == FOCAL ? 1 : Real(exp(call.parameter)));
-  const Vector<Real> log_beta = all<Real>(Real(call.parameter));
-  const Spread<Real> of{Real(kappa), Real(total), Real(-batch.gap[t]),
-                        Real(form == FOCAL ? log(total) : 0), Real(call.parameter)};
-  for (int64_t start = 0; start < row.padded; start += BLOCK) {
-    const int64_t end = end_of_block(row, start);
-    Vector<Real> losses{}, sums{};
-    for (int64_t i = start; i < end; i += N) {
-      Vector<Real> each, y = at(row.shares, i);
-      const Vector<Real> b = row.betas ? at(row.betas, i) : beta;
-      const Vector<Real> log_b = row.betas ? at(row.log_betas, i) : log_beta;
-      const Vector<Real> a = y * by_class<Real, form>(of, at(row.z, i), at(row.d, i), b, log_b, each);
-      at(row.shares, i) = a;
-      losses += y * each;
-      sums += a;
-    }
-    loss += sum<Real>(losses);
-    sum_a += sum<Real>(sums);
-  }
-  batch.loss[t] = loss;
-  batch.good &= fabs(loss) < 1e30; // not with masked classes, infinities, NaN
-  if (!call.gradient) return;
-  const double unit = over_tau(batch.scale[t], call), pull = share * batch.slope[t];
-  const Real common = Real(unit * (pull / others + kappa * sum_a)), back = Real(-unit * total);
-  fill_gradient(row, [&](int64_t i) {
-    return at(row.z, i) * common + at(row.shares, i) * back;
-  });
-  row.gradient[batch.place[t]] = Real(unit * (sum_a - pull));
-}
-
+#include "spread.h"
 #include "measure.h"
 #include "walk.h"
 

@@ -81,11 +81,12 @@ bool prepare(const Plan &plan, const Row<Real> *rows, const Real *smooth, Batch 
   for (int64_t t = 0; t < count; t++) {
     const int64_t place = first + t * step;
     if (call.target_type < INT64) {
+      batch.target[t] = place;
       if (!load_shares(call, place, rows[t].shares)) return false;
       continue;
     }
     const int64_t target = class_at(call.target, call.target_type, place);
-    batch.place[t] = target;
+    batch.place[t] = batch.target[t] = target;
     batch.counted[t] = target != call.ignore_index;
     if (!batch.counted[t]) continue;
     if (call.log_betas) batch.parameter[t] = call.log_betas[target];
@@ -113,37 +114,34 @@ void sums(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count, 
   if (soft) {
     each_row<rival_of_best<Real>>(rows, call, batch, count);
     each_row<sums_of_spread<Real>>(rows, call, batch, count);
+    if (diverges(call)) each_row<levels_of_spread<Real>>(rows, call, batch, count);
     return;
   }
   rivals_of_targets(rows, call, batch, count);
-  if (call.to_uniform != 0 || call.from_uniform != 0)
-    each_row<sums_of_divergence<Real>>(rows, call, batch, count);
+  if (diverges(call)) each_row<sums_of_divergence<Real>>(rows, call, batch, count);
   else if (call.tau == 1) sums_of_targets<false>(rows, call, batch, count);
   else sums_of_targets<true>(rows, call, batch, count);
 }
 
 template <class Real>
 void finish(const Row<Real> *rows, const Call &call, Batch &batch, int64_t count, bool soft) {
-  if (soft && call.form == FOCAL) each_row<finish_spread<Real, FOCAL>>(rows, call, batch, count);
+  if (call.compensate && soft) each_row<pulls_of_spread<Real>>(rows, call, batch, count);
+  else if (call.compensate) each_row<pulls_of_target<Real>>(rows, call, batch, count);
+  if (soft && diverges(call)) each_row<finish_spread_divergence<Real>>(rows, call, batch, count);
+  else if (soft && call.form == FOCAL) each_row<finish_spread<Real, FOCAL>>(rows, call, batch, count);
   else if (soft && call.form == SOFTPLUS)
     each_row<finish_spread<Real, SOFTPLUS>>(rows, call, batch, count);
   else if (soft) each_row<finish_spread<Real, DECAY>>(rows, call, batch, count);
-  else if (call.to_uniform != 0 || call.from_uniform != 0)
-    each_row<finish_divergence<Real>>(rows, call, batch, count);
+  else if (diverges(call)) each_row<finish_divergence<Real>>(rows, call, batch, count);
   else if (call.gradient) each_row<gradient_of_target<Real>>(rows, call, batch, count);
-}
-
-inline double sigmoid(double x) {
-  const double small = exp(-fabs(x));
-  return (x >= 0 ? 1 : small) / (1 + small);
 }
 
 inline void record(const Plan &plan, const Batch &batch, int64_t t, int64_t number) {
   const double weight = batch.weight[t], loss = batch.loss[t];
   plan.losses[number] = weight == 0 && loss == INFINITY ? 0 : weight * loss;
   if (plan.plain) {
-    plan.plain[number] = weight * sigmoid(batch.xi[t]);
-    plan.own[number] = weight * sigmoid(batch.xi[t] - batch.parameter[t]);
+    plan.plain[number] = batch.plain[t];
+    plan.own[number] = batch.pull[t];
   }
 }
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from softmargin._kernel import library
 from softmargin.functional._checks import LARGE
 from softmargin.functional.divergences import SHARES
-from softmargin.functional.margins import HALF
 
 TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 PLAIN = (Tensor, nn.Parameter)
@@ -74,14 +73,7 @@ def settle(given: Given) -> Settled | None:
 
 def knows(given: Given) -> bool:
     """Whether the kernel has this kind of loss for this kind of tensors."""
-    # a gradient of such a type is rounded once, at the end
-    if given.compensate and given.input.dtype in HALF:
-        return False
-    soft, pulled = given.target.dtype in TYPES, given.lam is not None
-    return not (
-        (soft and given.ignore_index >= 0)
-        or ((soft or given.label_smoothing) and (given.compensate or pulled))
-    )
+    return given.target.dtype not in TYPES or given.ignore_index < 0
 
 
 def _plain_options(ignore_index: int, reduction: str, label_smoothing: float) -> bool:
