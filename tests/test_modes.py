@@ -248,6 +248,30 @@ def test_divergences_of_masked_logits_have_their_limits(kind, divergence, mask, 
         torch.testing.assert_close(loss.detach().double(), expected, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("divergence", ["symmetric", "uniform_to_logits", "logits_to_uniform"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_divergences_of_masked_logits_have_the_gradients_of_far_ones(divergence, smoothing):
+    """A masked class counts as one of the uniform's for every kind of target; it gets none."""
+    rows = torch.tensor([[2.0, -math.inf, 0.5, -1.0], [0.1, 1.0, -math.inf, 3.0]])
+    shares = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    shares = (1 - smoothing) * shares + smoothing * rows.softmax(1)
+    targets = [shares.double()]
+    if not smoothing:
+        targets.append(torch.tensor([0, 3]))
+    options = {"divergence": divergence, "reduction": "sum", "lam": 0.7}
+    for target in targets:
+
+        def loss(z, target=target):
+            return F.regularized_softmax_loss(z, target, **options)
+
+        masked = rows.double().requires_grad_()
+        (ours,) = torch.autograd.grad(loss(masked), masked)
+        far = rows.double().clamp_min(-1e4).requires_grad_()
+        (expected,) = torch.autograd.grad(loss(far), far)
+        torch.testing.assert_close(ours, expected.masked_fill(rows == -math.inf, 0.0))
+        torch.testing.assert_close(torch.func.grad(loss)(masked.detach()), ours)
+
+
 def test_level_masked_rivals_are_level():
     lowest = torch.finfo(torch.float32).min
     for mask in (-math.inf, lowest):

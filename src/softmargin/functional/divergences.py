@@ -11,10 +11,10 @@ from torch import Tensor
 from softmargin.functional._checks import DIVERGENCES, check_choice, known_within
 from softmargin.functional.margins import (
     LIMITS,
-    at_least_float32,
     needs_plain_operations,
     only_others,
     prepare,
+    unmasked,
     with_target,
 )
 
@@ -129,7 +129,7 @@ def divergence_by_class(logits: Tensor, dim: int, divergence: str) -> Tensor:
     q_i = p_i/(1 - p_c) turns both sums into sums over all classes less one term. That cancels
     only where p_c > 1/2: one class at most, the largest, which is computed directly.
     """
-    logits = at_least_float32(logits)
+    logits = unmasked(logits)
     others = logits.shape[dim] - 1
     top = logits.detach().argmax(dim, keepdim=True)
     of_top = divergence_of(logits, top, dim, divergence).unsqueeze(dim)

@@ -187,13 +187,17 @@ def without_target(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     return with_target(logits, index, dim, torch.finfo(logits.dtype).min)
 
 
+def unmasked(logits: Tensor) -> Tensor:
+    """Return the logits with masked classes (-inf) at the lowest number, without a gradient."""
+    return at_least_float32(logits).clamp_min(torch.finfo(compute_dtype(logits)).min)
+
+
 def only_others(logits: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the logits with the target left out (-inf) and masked classes at the lowest number.
 
     Where every other class is masked they are level, as those that stand at one number are.
     """
-    logits = at_least_float32(logits).clamp_min(torch.finfo(compute_dtype(logits)).min)
-    return with_target(logits, index, dim, -math.inf)
+    return with_target(unmasked(logits), index, dim, -math.inf)
 
 
 def hard_log_odds_of(logits: Tensor, index: Tensor, dim: int) -> Tensor:
