@@ -43,6 +43,8 @@ for kernel in (rows.losses, rows.gradients):
         ("fp64", 1, False, False, (0.5, 0.5), tl.float64),
         ("fp32", 0, False, False, (1.0, 0.0), tl.float32),
         ("fp64", 2, True, True, (0.0, 0.0), tl.float64),
+        ("fp32", 0, True, False, (0.5, 0.5), tl.float32),
+        ("bf16", 0, True, True, (0.0, 1.0), tl.float32),
     ):
         wide = "*fp64" if kind == tl.float64 else "*fp32"
         types = dict.fromkeys(kernel.arg_names, wide)
@@ -52,6 +54,7 @@ for kernel in (rows.losses, rows.gradients):
         types |= {"per_class": "i32", "size": "i32"}
         known = {"FORM": form, "SMOOTH": smooth, "SOFT": soft, "TYPE": kind, "BLOCK": 64}
         known |= {"TO_UNIFORM": shares[0], "FROM_UNIFORM": shares[1], "LOWEST": -3e38}
+        known |= {"COMPENSATE": form == 0}
         known = {name: value for name, value in known.items() if name in kernel.arg_names}
         types = {name: types[name] for name in kernel.arg_names} | dict.fromkeys(known, "constexpr")
         source = triton.compiler.ASTSource(kernel, types, known)

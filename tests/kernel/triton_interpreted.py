@@ -64,6 +64,18 @@ def problem(dtype=torch.float32, rows=5):
     return logits, target
 
 
+def in_turn(place):
+    return ("none", "mean", "sum")[place % 3]
+
+
+def one_of_each(logits):
+    """Probabilities: of the smallest logit alone, of the largest alone, and of all."""
+    target = torch.randn(len(logits), C).softmax(1)
+    target[0] = torch.eye(C)[int(logits[0].argmin())]
+    target[1] = torch.eye(C)[int(logits[1].argmax())]
+    return target
+
+
 def run(function, logits, target, upstream=None, **options):
     logits = logits.detach().requires_grad_()
     loss = function(logits, target, **options)
@@ -78,7 +90,9 @@ def compare(function, logits, target, calls, bound=1e-5, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_triton, "DEVICES", set())
         wide, expected, _ = run(function, logits.double(), target, upstream, **options)
-    assert (loss.dtype, gradient.dtype) == (logits.dtype, logits.dtype)
+    soft = target.dtype if target.is_floating_point() else logits.dtype
+    assert loss.dtype == torch.promote_types(logits.dtype, soft)
+    assert gradient.dtype == logits.dtype
     assert_close(loss.double(), wide, rtol=bound, atol=bound / 5)
     assert_close(gradient.double(), expected, rtol=bound, atol=bound / 5)
 
@@ -96,14 +110,36 @@ def test_equals_the_other_path(name, shared, reduction, calls):
 
 
 @pytest.mark.parametrize("divergence", REGULARIZED)
-@pytest.mark.parametrize("shared", ["plain", "weighted"])
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-def test_divergences(divergence, shared, reduction, calls):
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("soft", [False, True], ids=["classes", "probabilities"])
+def test_divergences(divergence, shared, soft, calls):
     logits, target = problem()
+    place = list(REGULARIZED).index(divergence) + list(SHARED).index(shared) + soft
+    reduction = in_turn(place)
     options = {**REGULARIZED[divergence], **SHARED[shared], "reduction": reduction}
+    if "ignore_index" in options:
+        target[1] = options["ignore_index"]
+    if soft:
+        options.pop("ignore_index", None)
+        target = one_of_each(logits)
     for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-9), (torch.bfloat16, 0.016)):
         function, own = F.regularized_softmax_loss, logits.to(dtype)
+        bound = max(bound, 1e-7 if soft else 0)  # the probabilities are float32
         compare(function, own, target, calls, bound, divergence=divergence, **options)
+
+
+@pytest.mark.parametrize("divergence", REGULARIZED)
+@pytest.mark.parametrize("lead", [0.0, 30.0, 90.0])
+def test_divergences_of_every_class_in_the_tails(divergence, lead, calls):
+    logits = torch.randn(6, C)
+    logits[range(6), range(6)] += torch.tensor([lead, -lead] * 3)
+    logits[0, 3] = logits[0, 0]  # level with the largest
+    logits[1, 5] += lead
+    options = {"divergence": divergence, "reduction": "none", "lam": 0.7, "tau": 0.9}
+    function, classes = F.regularized_softmax_loss, torch.arange(6)
+    compare(function, logits, classes, calls, label_smoothing=0.2, **options)
+    compare(function, logits, classes, calls, label_smoothing=1.0, **options)
+    compare(function, logits, one_of_each(logits), calls, **options)
 
 
 @pytest.mark.parametrize("divergence", REGULARIZED)
@@ -121,27 +157,30 @@ def test_divergences_with_masked_classes_and_of_two_classes(divergence, calls):
         expected = run(F.regularized_softmax_loss, masked, kept, upstream, **options)
     assert calls == []
     assert_close((loss, gradient), expected[:2], rtol=1e-5, atol=2e-6)
-    pairs = logits[:, :2], target.clamp(max=1)
-    assert_close(
-        F.regularized_softmax_loss(*pairs, **options),
-        F.gradient_decay_loss(*pairs, reduction="none"),
-    )
+    for smoothing in (0.0, 0.3):
+        pairs = logits[:, :2], target.clamp(max=1)
+        shared = {"reduction": "none", "label_smoothing": smoothing}
+        ours = run(F.regularized_softmax_loss, *pairs, divergence=divergence, **shared)
+        plain = run(F.gradient_decay_loss, *pairs, ours[2], **shared)
+        assert_close(ours[:2], plain[:2])
+    # shares of the classes that are there
+    shares = masked.softmax(1)
+    loss, gradient, upstream = run(F.regularized_softmax_loss, masked, shares, **options)
+    assert calls.pop() == len(masked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_triton, "DEVICES", set())
+        expected = run(F.regularized_softmax_loss, masked, shares, upstream, **options)
+    assert_close((loss, gradient), expected[:2], rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("shared", ["plain", "weighted", "smoothed"])
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-def test_class_probabilities(name, shared, reduction, calls):
+def test_class_probabilities(name, shared, calls):
     function, options = LOSSES[name]
     logits, _ = problem()
-    target = torch.randn(len(logits), C).softmax(1)
-    target[0] = torch.eye(C)[int(logits[0].argmin())]
-    target[1] = torch.eye(C)[int(logits[1].argmax())]
+    reduction = in_turn(list(LOSSES).index(name) + list(SHARED).index(shared))
+    target = one_of_each(logits)
     options = {**options, **SHARED[shared], "reduction": reduction}
-    if "compensate" in options:
-        run(function, logits, target, **options)
-        assert calls == []
-        return
     compare(function, logits, target, calls, **options)
     compare(function, logits, target.T.contiguous().T.half(), calls, 2e-3, **options)
 
@@ -153,8 +192,11 @@ def test_class_probabilities_of_other_dtypes_and_in_the_tails(calls):
     loss = F.gradient_decay_loss(logits.bfloat16(), target, beta=0.1)
     assert loss.dtype == torch.float32
     assert calls.pop() == len(logits)
-    F.gradient_decay_loss(logits.float(), target.double())
-    F.gradient_decay_loss(logits.float(), target, ignore_index=-5)
+    compare(F.gradient_decay_loss, logits.float(), target.double(), calls)
+    compare(F.gradient_decay_loss, logits.bfloat16(), target.double(), calls, 0.016)
+    compare(F.gradient_decay_loss, logits, target, calls, 1e-7, ignore_index=-5)
+    with pytest.raises(RuntimeError, match="ignore_index must be negative"):
+        F.gradient_decay_loss(logits, target, ignore_index=5)
     assert calls == []
     lead = torch.tensor(
         [[80.0, 0.0, -torch.inf], [-torch.inf, 1.0, 2.0], [-torch.inf, 0.0, -torch.inf]]
@@ -228,8 +270,6 @@ def test_what_is_left_to_pytorch(calls):
     logits, target = problem()
     beta = torch.tensor(0.5, requires_grad=True)
     F.gradient_decay_loss(logits, target, beta)
-    F.regularized_softmax_loss(logits, target, label_smoothing=0.1)
-    F.regularized_softmax_loss(logits, torch.rand(5, C).softmax(1))
     F.gradient_decay_loss(logits[0], target[0])
     torch.func.grad(F.gradient_decay_loss)(logits, target)
     assert calls == []

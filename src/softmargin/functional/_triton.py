@@ -27,7 +27,7 @@ DEVICES = {"cuda"}
 """Types of devices that the kernels are used on."""
 
 MOST_CLASSES_AT_A_TIME = 4096
-IGNORED = -100  # the usual index; others with probabilities are left to PyTorch's operations
+KEPT = 13  # numbers of every row, as in _triton_rows.py
 FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
 Again = Callable[[Tensor], Tensor]
 
@@ -77,11 +77,7 @@ def _takes(given: Given) -> bool:
     if len(input) == 0:
         return False
     if target.is_floating_point():
-        fits = torch.promote_types(compute_dtype(input), target.dtype) == compute_dtype(input)
-        known = given.ignore_index == IGNORED and not given.compensate and given.lam is None
-        return fits and target.shape == input.shape and known
-    if given.lam is not None and given.label_smoothing:
-        return False
+        return target.shape == input.shape and given.ignore_index < 0
     return target.dtype in (torch.int64, torch.uint8) and target.shape == input.shape[:1]
 
 
@@ -121,7 +117,7 @@ class Call:
         self.divergence = (0.0, 0.0) if given.lam is None else SHARES[given.divergence]
         self.factor: Tensor | float = 1.0
         self.block = min(MOST_CLASSES_AT_A_TIME, 2 ** math.ceil(math.log2(classes)))
-        self.kept = torch.empty((len(input), 4), dtype=self.dtype, device=device)
+        self.kept = torch.empty((len(input), KEPT), dtype=self.dtype, device=device)
         self.places = torch.empty_like(self.index)
 
     def arguments(self, logits: Tensor) -> tuple[Any, ...]:
@@ -154,7 +150,8 @@ class Call:
         rest = out, self.kept, self.places, logits.shape[1]
         lowest = LIMITS[logits.dtype][0]
         grid = (len(logits),)
-        rows.losses[grid](*self.arguments(logits), *rest, LOWEST=lowest, **self.options(rows))
+        options = {"LOWEST": lowest, "COMPENSATE": self.compensate, **self.options(rows)}
+        rows.losses[grid](*self.arguments(logits), *rest, **options)
         if self.compensate:
             self.factor = self._compensation()
         return out * self.factor
@@ -162,10 +159,13 @@ class Call:
     def _compensation(self) -> Tensor:
         """Return the mean of 1 - p over the mean of the gradient's magnitude (GD eq. 10)."""
         xi, log_beta = self.kept[:, 2], self.parameters.to(self.dtype)
-        if log_beta.ndim:
-            log_beta = log_beta[self.index]
-        plain = (torch.sigmoid(xi) * self.samples).sum()
-        own = (torch.sigmoid(xi - log_beta) * self.samples).sum()
+        if self.soft:
+            plain, own = self.kept[:, 8].sum(), self.kept[:, 9].sum()
+        else:
+            if log_beta.ndim:
+                log_beta = log_beta[self.index]
+            plain = (torch.sigmoid(xi) * self.samples).sum()
+            own = (torch.sigmoid(xi - log_beta) * self.samples).sum()
         return torch.where(own > 0, plain / torch.where(own > 0, own, 1.0), 1.0)
 
     def gradient(self, logits: Tensor, upstream: Tensor) -> Tensor:
