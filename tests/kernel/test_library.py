@@ -74,6 +74,23 @@ def test_the_library_is_found_without_pytorch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere PyTorch has another OpenMP")
+@pytest.mark.parametrize("scope", ["GLOBAL", "LOCAL"])
+def test_the_threads_are_those_of_pytorch(scope):
+    """Also where PyTorch does not load OpenMP for all to see, as its wheels for ARM."""
+    if _fused.kernel is None:
+        pytest.skip("there is no installed library")
+    code = f"""
+import ctypes
+ctypes.RTLD_GLOBAL = ctypes.RTLD_{scope}
+import torch
+from softmargin._kernel import library
+print(library.load()[0].threads)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
 @pytest.mark.slow
 def test_sanitizers_find_nothing():
     done = subprocess.run(

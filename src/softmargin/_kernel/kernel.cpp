@@ -317,11 +317,17 @@ __attribute__((visibility("default"))) int32_t softmargin_instructions() {
 
 // Looks for PyTorch's threads, once; returns whether they were found.
 __attribute__((visibility("default"))) int32_t softmargin_find_threads() {
+  // PyTorch's wheels for ARM keep OpenMP to themselves: there it is where PyTorch looks
+  void *own = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  auto find = [own](const char *name) {
+    void *everywhere = dlsym(RTLD_DEFAULT, name);
+    return everywhere || !own ? everywhere : dlsym(own, name);
+  };
   Pool found;
-  found.parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-  found.thread = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_get_thread_num"));
-  found.threads = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_get_num_threads"));
-  found.inside = reinterpret_cast<Number>(dlsym(RTLD_DEFAULT, "omp_in_parallel"));
+  found.parallel = reinterpret_cast<Parallel>(find("GOMP_parallel"));
+  found.thread = reinterpret_cast<Number>(find("omp_get_thread_num"));
+  found.threads = reinterpret_cast<Number>(find("omp_get_num_threads"));
+  found.inside = reinterpret_cast<Number>(find("omp_in_parallel"));
   if (!found.parallel || !found.thread || !found.threads || !found.inside) return 0;
   pool = found;
   return 1;
