@@ -116,7 +116,7 @@ def tables(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def _of_ratio(row: Results) -> list[str]:
-    bound = "" if row["bound"] is None else f"≤ {row['bound']:.2g}"
+    bound = "" if row["bound"] is None else f"≤ {row['bound']:.3g}"
     if bound and row["ratio"] > row["bound"]:
         bound += " *"
     spread = f"{row['low']:.2f}-{row['high']:.2f}"

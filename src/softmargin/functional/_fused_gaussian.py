@@ -110,10 +110,8 @@ class _Work:
             call[OF_INPUTS], call[OF_FEATURES] = of_inputs.data_ptr(), of_features.data_ptr()
         if wanted[1] or wanted[2]:
             by_class = of_products.t()
-            of_mean, of_log_variance = (
-                by_class @ inputs[:, :size],
-                by_class @ inputs[:, size : 2 * size],
-            )
+            of_mean = torch.addmm(ZERO, by_class, inputs[:, :size])
+            of_log_variance = torch.addmm(ZERO, by_class, inputs[:, size : 2 * size])
             call[OF_MEAN], call[OF_LOG_VARIANCE] = of_mean.data_ptr(), of_log_variance.data_ptr()
         self.run(JOIN, call, samples, classes, size)
         return (
