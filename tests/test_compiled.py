@@ -8,7 +8,6 @@ number from 2 to 10 for each of them.
 from __future__ import annotations
 
 import itertools
-import shutil
 
 import pytest
 import torch
@@ -16,12 +15,10 @@ import torch
 import head_cases
 import loss_cases
 import softmargin
+from inductor import needs_inductor
 from softmargin import functional as F
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a compiler"),
-]
+pytestmark = [pytest.mark.slow, needs_inductor]
 
 CLASSES = range(2, 11)
 UNROLLED = (5, 4, 6, 7)  # sums this short are written out by inductor, which has gone wrong

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import shutil
 import subprocess
 import sys
 
@@ -15,6 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import gradcheck, gradgradcheck
 
 import softmargin
+from inductor import needs_inductor
 from loss_cases import EVERY_LOSS, EVERY_OPTION, OLDER, slow_criterion
 
 pytestmark = pytest.mark.usefixtures("either_path")
@@ -222,7 +222,7 @@ def test_compiles_to_one_graph_that_schedules_do_not_break(case, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+@needs_inductor
 def test_compiles_with_inductor():
     torch.compiler.reset()
     logits, target = sample(dtype=torch.float32, shape=(64, 10))

@@ -15,6 +15,7 @@ from test_kernel import DTYPES, OPTIONS, counting, problem
 from torch.testing import assert_close
 
 import softmargin
+from inductor import needs_inductor
 from softmargin import functional as F
 from softmargin.functional import _fused, _operators
 
@@ -105,6 +106,7 @@ def test_any_strides(dtype, counted):
     assert counted
 
 
+@needs_inductor
 def test_inductor(counted):
     logits, target = problem((7, 300), torch.float32)
     layer = torch.nn.Linear(300, 300)
