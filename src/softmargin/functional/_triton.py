@@ -27,7 +27,6 @@ DEVICES = {"cuda"}
 """Types of devices that the kernels are used on."""
 
 MOST_CLASSES_AT_A_TIME = 4096
-KEPT = 13  # numbers of every row, as in _triton_rows.py
 FORMS = {"decay": 0, "floored": 1, "margin": 1, "focal": 2}
 Again = Callable[[Tensor], Tensor]
 
@@ -117,7 +116,9 @@ class Call:
         self.divergence = (0.0, 0.0) if given.lam is None else SHARES[given.divergence]
         self.factor: Tensor | float = 1.0
         self.block = min(MOST_CLASSES_AT_A_TIME, 2 ** math.ceil(math.log2(classes)))
-        self.kept = torch.empty((len(input), KEPT), dtype=self.dtype, device=device)
+        rows = kernels()
+        assert rows is not None
+        self.kept = torch.empty((len(input), rows.KEPT.value), dtype=self.dtype, device=device)
         self.places = torch.empty_like(self.index)
 
     def arguments(self, logits: Tensor) -> tuple[Any, ...]:
@@ -160,7 +161,7 @@ class Call:
         """Return the mean of 1 - p over the mean of the gradient's magnitude (GD eq. 10)."""
         xi, log_beta = self.kept[:, 2], self.parameters.to(self.dtype)
         if self.soft:
-            plain, own = self.kept[:, 8].sum(), self.kept[:, 9].sum()
+            plain, own = self.kept[:, -2:].sum(0)  # by the kernel, from the classes' shares
         else:
             if log_beta.ndim:
                 log_beta = log_beta[self.index]

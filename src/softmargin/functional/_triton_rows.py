@@ -174,6 +174,16 @@ def losses(
         smooth = tl.load(smooths + row).to(TYPE)
         of_top = of_largest(rest, top, own, tau)
         log_all = log1p(rest) + softplus(-xi)
+        lead = (own - top) / tau
+        mass, without = rivals_of_top(own, third, tau, rest_of_third, weighted_of_third)
+        of_place = divergence_of(
+            without,
+            mass - tl.log(others),
+            level + lead / others - (third - top) / tau,
+            LOWEST,
+            TO_UNIFORM,
+            FROM_UNIFORM,
+        )
         for start in range(0, size, BLOCK):
             classes, within, z = piece(logits, start, size, TYPE, BLOCK)
             each = log_odds_by_class(z, classes, target, place, top, tau, xi, of_top, log_all)
@@ -184,23 +194,11 @@ def losses(
                 _, p, own_weighted = weighted_without_each(
                     z, classes, target, place, top, tau, log_all, weighted, xi
                 )
-                lead = (own - top) / tau
                 mean = level + (lead - tl.maximum((z - top) / tau, LOWEST)) / others - log_all
                 of_each = divergence_of(
                     own_weighted,
                     log1p(-p) - tl.log(others),
                     mean,
-                    LOWEST,
-                    TO_UNIFORM,
-                    FROM_UNIFORM,
-                )
-                mass_of_top, weighted_of_top = rivals_of_top(
-                    own, third, tau, rest_of_third, weighted_of_third
-                )
-                of_place = divergence_of(
-                    weighted_of_top,
-                    mass_of_top - tl.log(others),
-                    level + lead / others - (third - top) / tau,
                     LOWEST,
                     TO_UNIFORM,
                     FROM_UNIFORM,
@@ -229,11 +227,11 @@ def losses(
     tl.store(kept + 5, per_rest)
     tl.store(kept + 6, weighted_per_rest)
     tl.store(kept + 7, of_others)
-    tl.store(kept + 8, plain)
-    tl.store(kept + 9, damped)
-    tl.store(kept + 10, third)
-    tl.store(kept + 11, rest_of_third)
-    tl.store(kept + 12, weighted_of_third)
+    tl.store(kept + 8, third)
+    tl.store(kept + 9, rest_of_third)
+    tl.store(kept + 10, weighted_of_third)
+    tl.store(kept + 11, plain)
+    tl.store(kept + 12, damped)
     tl.store(places + row, place)
 
 
@@ -288,8 +286,8 @@ def gradients(
     of_top = of_largest(rest, top, own, tau)
     log_all = log_total + softplus(-xi)
     weighted, of_place = tl.load(kept + 4), 0.0 * share
-    third, rest_of_third = tl.load(kept + 10), tl.load(kept + 11)
-    weighted_of_third = tl.load(kept + 12)
+    third, rest_of_third = tl.load(kept + 8), tl.load(kept + 9)
+    mass, without = rivals_of_top(own, third, tau, rest_of_third, tl.load(kept + 10))
     if SMOOTH and TO_UNIFORM + FROM_UNIFORM > 0:
         # the shares of the target, as a class, and of the top
         share += shares_of(weights, probabilities, target, good, smooth, keep, SOFT, TYPE)
@@ -308,7 +306,6 @@ def gradients(
             other = away_from_level(q, d, weighted, others, share, TO_UNIFORM, FROM_UNIFORM)
             other = tl.where(classes == target, 0.0, other)
             if SMOOTH:
-                mass, without = rivals_of_top(own, third, tau, rest_of_third, weighted_of_third)
                 d = (z - third) / tau
                 q = tl.exp(tl.where(classes == place, 0.0, d - mass))
                 rivals = away_from_level(q, d, without, others, of_place, TO_UNIFORM, FROM_UNIFORM)
